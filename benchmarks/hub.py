@@ -22,9 +22,9 @@ from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
     NO_OBSERVER,
-    Announced,
     CallObserver,
     DiscoveryFinished,
+    HostAnnouncement,
     HostDiscovered,
     HostLinked,
     Listener,
@@ -45,11 +45,11 @@ class InstantTransport(TabTransport):
     def __init__(self) -> None:
         self.tell: Listener = lambda _: None
 
-    def listen(self, listener: Listener) -> None:
+    def set_listener(self, listener: Listener) -> None:
         """See `TabTransport`."""
         self.tell = listener
 
-    def look(self) -> None:
+    def scan_hosts(self) -> None:
         """See `TabTransport`."""
 
     def send(
@@ -81,14 +81,14 @@ async def _measure(size: int, bench: Bench) -> list[Row]:
     router = Router(transport)
     _fill(transport, size // TOOLS_OF_A_TAB)
     session = Session("bench")
-    first_list = await _timed(1, lambda: router.listing(session, Era.STATELESS))
+    first_list = await _timed(1, lambda: router.list_tools(session, Era.STATELESS))
     name = f"website_tool_site0_example_tab1_tool{TOOLS_OF_A_TAB - 1}"
     call = await _timed(bench.count(500), lambda: router.call(session, name, Arguments(b'{"text":"hello"}')))
-    again = await _timed(bench.count(50), lambda: router.listing(session, Era.STATELESS))
+    again = await _timed(bench.count(50), lambda: router.list_tools(session, Era.STATELESS))
 
     async def change() -> None:
-        transport.tell(Announced(_HOST, "browser/updateTools", _page(0, next(versions))))
-        await router.listing(session, Era.STATELESS)
+        transport.tell(HostAnnouncement(_HOST, "browser/updateTools", _page(0, next(versions))))
+        await router.list_tools(session, Era.STATELESS)
 
     versions = iter(range(1, 10_000))
     changed = await _timed(bench.count(100), change)
@@ -131,7 +131,7 @@ def _fill(transport: InstantTransport, tabs: int) -> None:
     transport.tell(HostLinked(_HOST, host))
     said: list[wire.Wire] = [browser, wire.Tabs(tabs=known), *(_page(at, 0) for at in range(tabs))]
     for message in [*said, wire.HostReplayed()]:
-        transport.tell(Announced(_HOST, "", message))
+        transport.tell(HostAnnouncement(_HOST, "", message))
 
 
 def _origin(tab: int) -> str:

@@ -22,7 +22,7 @@ from bridge.config.loader import read as read_config
 from bridge.config.reload import ConfigReload
 from bridge.config.settings import ChannelSettings, Config
 from bridge.frontends import stdio
-from bridge.hub.audit_records import AuditSink, Called, Record, to_each
+from bridge.hub.audit_records import AuditSink, FinishedCall, Record, to_each
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
@@ -108,10 +108,10 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
 
 
 def _site_rules_of(policy: Policy, approved: list[str] | None, session_id: str) -> wire.SessionRules:
-    allow: list[str] | msgspec.UnsetType = list(policy.allowed) or msgspec.UNSET
+    allow: list[str] | msgspec.UnsetType = list(policy.allowed_patterns) or msgspec.UNSET
     if approved is not None:
         allow = [site for site in approved if not policy.origin_refusal(site)]
-    return wire.SessionRules(session=session_id, deny=list(policy.denied), allow=allow)
+    return wire.SessionRules(session=session_id, deny=list(policy.denied_patterns), allow=allow)
 
 
 def _channel_holders(settings: ChannelSettings) -> HolderProcesses | None:
@@ -130,7 +130,7 @@ def _set_config(
     terms.rate_limiter.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
     site_rules.refresh()
-    router.consent.use(config.pages, asks_sites=config.browser.sites == "ask")
+    router.consent.setting_for(config.pages, asks_sites=config.browser.sites == "ask")
     changed = msgspec.structs.replace(
         terms,
         call_s=config.call_timeout_s,
@@ -149,7 +149,7 @@ def _browser_tools(
     sites_changed: Callable[[], None],
 ) -> BrowserTools:
     tools = BrowserTools(router, links, policy, config.browser, mcpb_home(), approvals, sites_changed)
-    router.provide(tools)
+    router.set_provider(tools)
     return tools
 
 
@@ -248,7 +248,7 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
     server = McpServer(hub.router, session, lambda: hub.set_sessions([session.on_wire()]), where=where)
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(hub.router.tell_changes, server.tell_list_changed)
+            nursery.start_soon(hub.router.notify_changes, server.tell_list_changed)
             await speak(server)
             nursery.cancel_scope.cancel()
     finally:
@@ -428,7 +428,7 @@ def run_with_hub(
 
     def keep_calls(record: Record) -> None:
         """A command hears what pages offer only in passing: that is the bridges' to write down."""
-        if isinstance(record, Called):
+        if isinstance(record, FinishedCall):
             audit.keep(record)
 
     async def run() -> T:
@@ -436,7 +436,7 @@ def run_with_hub(
             hub.links.set_rules(digest)
             if session.client.name:
                 hub.set_sessions([session.on_wire()])
-            await hub.router.settle()
+            await hub.router.wait_discovered()
             done = await job(hub, session)
             await hub.router.release(session)
             return done

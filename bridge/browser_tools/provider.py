@@ -74,8 +74,8 @@ class BrowserTools:
             home=self._home,
             approvals=self._approvals,
             prompts=self._router.prompts,
-            settle=self._router.settle,
-            whats_missing=self._router.whats_missing,
+            settle=self._router.wait_discovered,
+            whats_missing=self._router.connection_problem,
             tools=all_tools(),
             sites_changed=self._sites_changed,
         )

@@ -246,12 +246,14 @@ class ToolRunner:
             raise
         finally:
             context.recording.site, context.recording.own_name = recording.site, context.recording.name
-            context.recording.keep_step(recording.ended(how, trio.current_time()))
+            context.recording.keep_step(recording.finish(how, trio.current_time()))
         return answer
 
     def release_unused_tabs(self, now: float) -> None:
         """Release tabs that are gone or were not used for IDLE_S."""
-        tabs = {(browser.host, tab) for browser in self._services.registry.links() for tab in browser.tabs}
+        tabs = {
+            (browser.host, tab) for browser in self._services.registry.all_browsers() for tab in browser.tabs
+        }
         for state in self._states.values():
             for at, page in list(state.pages.items()):
                 if at not in tabs:

@@ -36,7 +36,7 @@ def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
     from bridge.app import new_session, run_with_hub
 
     async def read(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
-        return await hub.router.tools(session), hub.router.whats_missing()
+        return await hub.router.list_tools_decoded(session), hub.router.connection_problem()
 
     found, missing = run_with_hub(new_session(), read, existing_channel=existing_channel)
     if as_json:
@@ -92,13 +92,13 @@ def call(
     pairs = [_read_pair(pair) for pair in arguments]
 
     async def run(hub: Hub, session: Session) -> bytes | str:
-        listed = {tool["name"]: tool for tool in await hub.router.tools(session)}
+        listed = {tool["name"]: tool for tool in await hub.router.list_tools_decoded(session)}
         schemas = _argument_schemas(listed.get(name))
         given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
         try:
             return await hub.router.call(session, name, Arguments.of(given), CallObserver(_show_progress))
         except UnknownToolError:
-            return _not_offered(name, listed, hub.router.whats_missing())
+            return _not_offered(name, listed, hub.router.connection_problem())
 
     answer = run_with_hub(new_session("call"), run, existing_channel=existing_channel)
     if isinstance(answer, str):

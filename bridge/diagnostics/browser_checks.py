@@ -127,7 +127,7 @@ Answer = float | str
 def see(registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]) -> list[SeenBrowser]:
     """All that is linked now, oldest host first. `answers` are the extensions', by host."""
     shown = {browser.host for browser in registry.browsers()}
-    linked = [browser for browser in registry.links() if browser.is_live]
+    linked = [browser for browser in registry.all_browsers() if browser.is_live]
     return [
         _seen(browser, catalog, answers.get(browser.host, ""))
         for browser in linked
@@ -191,7 +191,7 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
     )
     if hello is None:
         return seen
-    refusals = [entry.refusal for entry in catalog.live() if entry.offer.browser is browser]
+    refusals = [entry.refusal for entry in catalog.live_entries() if entry.offer.browser is browser]
     return msgspec.structs.replace(
         seen,
         brand=single_line(hello.browser.brand, MAX_TITLE_CHARS),
@@ -214,7 +214,9 @@ def _readable(trouble: wire.Trouble) -> wire.Trouble:
 
 def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
     callable_in = [
-        entry.offer.tab_id for entry in catalog.live() if entry.offer.browser is browser and not entry.refusal
+        entry.offer.tab_id
+        for entry in catalog.live_entries()
+        if entry.offer.browser is browser and not entry.refusal
     ]
     for tab in browser.tabs.values():
         if not tab.incognito:
@@ -222,7 +224,7 @@ def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
                 origin=single_line(tab.origin, MAX_ORIGIN_CHARS),
                 title=single_line(tab.title, MAX_TITLE_CHARS),
                 tools=callable_in.count(tab.tab_id),
-                is_silent=_is_open_to_extensions(tab) and browser.frame(tab.tab_id, 0) is None,
+                is_silent=_is_open_to_extensions(tab) and browser.find_frame(tab.tab_id, 0) is None,
             )
 
 

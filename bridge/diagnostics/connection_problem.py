@@ -74,7 +74,7 @@ def find_connection_problem(
         return f"{connected}Open a page that does; `mcpb demo --serve` serves one."
     if texts := [problem.text for problem in links.problems.values()]:
         return texts[0]
-    if any(browser.is_live for browser in registry.links()):
+    if any(browser.is_live for browser in registry.all_browsers()):
         return (
             "A native host is running, but the extension behind it has not introduced itself. "
             f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}"
@@ -84,9 +84,9 @@ def find_connection_problem(
 
 def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
     """Who only looks is not linked to the holder of a channel; and each channel says itself what helps."""
-    if any(channel["holder"] for channel in channels) and not router.registry.links():
+    if any(channel["holder"] for channel in channels) and not router.registry.all_browsers():
         return _ONLY_A_CHANNEL
-    missing = router.whats_missing()
+    missing = router.connection_problem()
     return missing.partition("\n")[0] if channels else missing
 
 

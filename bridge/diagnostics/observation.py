@@ -148,21 +148,23 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(links.run)
-        await router.settle()
+        await router.wait_discovered()
         async with trio.open_nursery() as asking:
             for browser in router.registry.browsers():
                 if not browser.is_channel:  # it is asked for nothing but its tools
                     asking.start_soon(ask, browser.host)
         await router.changes.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
         seen = see(router.registry, router.catalog, answers)
-        linked = {browser.host for browser in router.registry.links() if browser.is_live}
+        linked = {browser.host for browser in router.registry.all_browsers() if browser.is_live}
         nursery.cancel_scope.cancel()
     return seen, list(_unlinked(linked, links.problems))
 
 
 def _is_clear(router: Router, links: NativeLinks) -> bool:
     """Whether each host that was seen has said hello, or why not is known."""
-    return all(browser.is_live or browser.host in links.problems for browser in router.registry.links())
+    return all(
+        browser.is_live or browser.host in links.problems for browser in router.registry.all_browsers()
+    )
 
 
 def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:

@@ -16,7 +16,7 @@ from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
-from bridge.hub.tool_search import search
+from bridge.hub.tool_search import search_entries
 from bridge.state.audit_log import moment
 from bridge.state.pause_control import short_id, title_of
 from native_host.protocol.untrusted_text import (
@@ -91,7 +91,9 @@ def status(
         "published": list(published),
         "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
         "kept": list(_kept(router.catalog)),
-        "waiting": [browser.host for browser in registry.links() if browser.is_live and not browser.hello],
+        "waiting": [
+            browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello
+        ],
         "calls": list(calls),
         "problems": [*_config_problems(rules), *(problem.text for problem in links.problems.values())],
         "otherRules": list(_other_rules(registry, rules)),
@@ -124,8 +126,8 @@ def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, 
 def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
     """The tools that may be called and fit a query (empty: all): at most so many in full, by their public
     names, and how many there are."""
-    entries = catalog.entries()
-    fitting = list(chain.from_iterable(search(entries, query))) if query.strip() else entries
+    entries = catalog.all_entries()
+    fitting = list(chain.from_iterable(search_entries(entries, query))) if query.strip() else entries
     return {entry.name: _tool(entry) for entry in fitting[:most]}, len(fitting)
 
 
@@ -144,7 +146,7 @@ def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
             "name": call.name,
             "tool": call.own_name,
         }
-        for call in router.running()[:_MAX_RUNNING]
+        for call in router.running_calls()[:_MAX_RUNNING]
     ]
 
 
@@ -193,7 +195,7 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
     tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
     forbidden: dict[int, list[str]] = defaultdict(list)
-    for entry in catalog.live():
+    for entry in catalog.live_entries():
         if entry.offer.browser is browser:
             where = forbidden if entry.refusal else tools
             where[entry.offer.tab_id].append(entry.refusal or entry.name)
@@ -223,7 +225,7 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
 
 
 def _kept(catalog: Catalog) -> Iterator[dict[str, str]]:
-    for entry in catalog.entries():
+    for entry in catalog.all_entries():
         if isinstance(entry, CachedEntry):
             origin = single_line(entry.origin, MAX_ORIGIN_CHARS)
             yield {"name": entry.name, "origin": origin, "profile": entry.profile}

@@ -47,6 +47,6 @@ class Admission:
                 raise CallError(Code.NOT_YOURS, entry.name, handed=False)
         else:
             pauses.check(session, entry.origin)
-        if refusal := self._check.refusal(entry.tool, arguments.value):
+        if refusal := self._check.find_errors(entry.tool, arguments.value):
             logged = self._check.rejected_fields(entry.tool, arguments.value)
             raise CallError(Code.INVALID_PARAMS, refusal, handed=False, logged=logged)

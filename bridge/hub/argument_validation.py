@@ -18,7 +18,7 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.page_tool import PageTool
-from bridge.hub.schema_limits import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measured
+from bridge.hub.schema_limits import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measure_extent
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import rejected_field
 from native_host.protocol.wire import Code
@@ -78,7 +78,7 @@ class Arguments:
             text = json.dumps(self.value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             return text.encode()
         except (ValueError, RecursionError) as error:
-            raise _unusable(error) from None
+            raise _make_error(error) from None
 
     @cached_property
     def value(self) -> dict[str, Any]:
@@ -90,13 +90,13 @@ class Arguments:
         try:
             return _objects.decode(self.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _unusable(error, rejected_field(error)) from None
+            raise _make_error(error, rejected_field(error)) from None
 
 
 NOTHING = Arguments(b"{}")
 
 
-def _unusable(error: Exception, logged: str | None = None) -> CallError:
+def _make_error(error: Exception, logged: str | None = None) -> CallError:
     return CallError(Code.INVALID_PARAMS, str(error), handed=False, logged=logged)
 
 
@@ -104,9 +104,9 @@ class ArgumentCheck:
     """Compiles each schema when it is first needed, and keeps it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, _Compiled | None] = OrderedDict()
+        self._kept: OrderedDict[bytes, _CompiledSchema | None] = OrderedDict()
 
-    def refusal(self, tool: PageTool, arguments: dict[str, Any]) -> str:
+    def find_errors(self, tool: PageTool, arguments: dict[str, Any]) -> str:
         """Return the errors of the arguments, naming each field; empty if valid or unchecked.
 
         The result is one line with at most MAX_ERRORS errors: `count: "two" is not of type "integer"`.
@@ -114,26 +114,26 @@ class ArgumentCheck:
         if tool.digest in self._kept:
             self._kept.move_to_end(tool.digest)
         else:
-            self._keep(tool)
+            self._cache_schema(tool)
         compiled = self._kept[tool.digest]
-        return compiled.refusal(arguments) if compiled else ""
+        return compiled.find_errors(arguments) if compiled else ""
 
     def rejected_fields(self, tool: PageTool, arguments: dict[str, Any]) -> str:
         """Return the fields that `refusal` rejects, each with its rule: `count: type`. No value is quoted."""
         compiled = self._kept.get(tool.digest)
         return compiled.rejected_fields(arguments, tool) if compiled else ""
 
-    def _keep(self, tool: PageTool) -> None:
+    def _cache_schema(self, tool: PageTool) -> None:
         try:
-            self._kept[tool.digest] = _Compiled(tool)
+            self._kept[tool.digest] = _CompiledSchema(tool)
         except ValueError as error:
             self._kept[tool.digest] = None
-            _warn(tool.name, str(error))
+            _log_unchecked(tool.name, str(error))
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
 
 
-class _Compiled:
+class _CompiledSchema:
     """Compiled schema of one tool.
 
     Raises:
@@ -146,16 +146,16 @@ class _Compiled:
         schema = msgspec.json.decode(tool.input_schema)
         self._name = tool.name
         self._cost = SchemaCost(schema)
-        self._validator = _validator(schema)
+        self._validator = _make_validator(schema)
         self._has_warned = False
 
-    def refusal(self, arguments: dict[str, Any]) -> str:
-        extent = measured(arguments, MAX_VALUE_DEPTH)
+    def find_errors(self, arguments: dict[str, Any]) -> str:
+        extent = measure_extent(arguments, MAX_VALUE_DEPTH)
         if extent.depth > MAX_VALUE_DEPTH:
             return f"arguments: are nested more than {MAX_VALUE_DEPTH} deep"
-        size = self._cost.size(extent)
+        size = self._cost.size_of(extent)
         steps = self._cost.expanded * size
-        if steps > MAX_STEPS and (steps := self._cost.steps(arguments, MAX_STEPS)) > MAX_STEPS:
+        if steps > MAX_STEPS and (steps := self._cost.count_steps(arguments, MAX_STEPS)) > MAX_STEPS:
             self._warn_once()
             return ""
         try:
@@ -165,14 +165,14 @@ class _Compiled:
                 return "arguments: do not fit the tool's inputSchema (they are too large to say where)"
             errors = self._validator.iter_errors(arguments)
             return "; ".join(
-                islice((told for error in errors for told in _told(error, arguments)), MAX_ERRORS)
+                islice((told for error in errors for told in _format_errors(error, arguments)), MAX_ERRORS)
             )
         except ValueError:
             return ""  # half a character in a key, or what is no JSON: it will not get into a message either
 
     def rejected_fields(self, arguments: dict[str, Any], tool: PageTool) -> str:
-        extent = measured(arguments, MAX_VALUE_DEPTH)
-        size = self._cost.size(extent)
+        extent = measure_extent(arguments, MAX_VALUE_DEPTH)
+        size = self._cost.size_of(extent)
         if extent.depth > MAX_VALUE_DEPTH or not self._can_locate(self._cost.expanded * size, size):
             return "arguments: inputSchema"
         declared = _declared_names(msgspec.json.decode(tool.input_schema))
@@ -185,11 +185,11 @@ class _Compiled:
 
     def _warn_once(self) -> None:
         if not self._has_warned:
-            _warn(self._name, "they, or the schema, are too large")
+            _log_unchecked(self._name, "they, or the schema, are too large")
         self._has_warned = True
 
 
-def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+def _make_validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     # Here, not on top: it takes 40 ms, and many bridges never call a page's tool.
     import jsonschema_rs  # noqa: PLC0415
 
@@ -203,10 +203,12 @@ def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.RegexOptions(_REGEX_BYTES, _REGEX_CACHE_BYTES),
         )
     except jsonschema_rs.ValidationError as error:
-        raise ValueError(_complaint(["inputSchema", *error.instance_path], _message(error))) from None
+        raise ValueError(
+            _format_error(["inputSchema", *error.instance_path], _format_message(error))
+        ) from None
 
 
-def _warn(name: str, reason: str) -> None:
+def _log_unchecked(name: str, reason: str) -> None:
     _log.warning(
         "arguments of %s go unchecked: %s", single_line(name, _SHOWN_CHARS), single_line(reason, MAX_ERROR)
     )
@@ -215,25 +217,25 @@ def _warn(name: str, reason: str) -> None:
 # ── What is told ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> Iterator[str]:
+def _format_errors(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> Iterator[str]:
     from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415
 
     path = error.instance_path
     match error.kind:
         case Kind.Required(property=name):
-            yield _complaint([*path, name], "is required")
+            yield _format_error([*path, name], "is required")
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
-            yield from (_complaint([*path, name], _UNKNOWN) for name in names)
+            yield from (_format_error([*path, name], _UNKNOWN) for name in names)
         case Kind.FalseSchema() if error.schema_path[-1:] == ["additionalProperties"]:
             # So the library says that a tool takes nothing, about the first member only and not by its name.
-            yield from (_complaint([*path, name], _UNKNOWN) for name in _at(arguments, path))
+            yield from (_format_error([*path, name], _UNKNOWN) for name in _value_at(arguments, path))
         case Kind.FalseSchema():
-            yield _complaint(path, "is not allowed")
+            yield _format_error(path, "is not allowed")
         case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
-            reasons = " or ".join(_message(errors[0]) for errors in context[:MAX_ERRORS] if errors)
-            yield _complaint(path, f"fits no alternative: {reasons}")
+            reasons = " or ".join(_format_message(errors[0]) for errors in context[:MAX_ERRORS] if errors)
+            yield _format_error(path, f"fits no alternative: {reasons}")
         case _:
-            yield _complaint(path, _message(error))
+            yield _format_error(path, _format_message(error))
 
 
 def _rejected_field(error: jsonschema_rs.ValidationError, declared: set[str]) -> str:
@@ -243,12 +245,12 @@ def _rejected_field(error: jsonschema_rs.ValidationError, declared: set[str]) ->
     path = [step if isinstance(step, int) or step in declared else "*" for step in error.instance_path]
     match error.kind:
         case Kind.Required(property=name):
-            return _complaint([*path, name], "required")
+            return _format_error([*path, name], "required")
         case Kind.FalseSchema():
-            return _complaint(path, "additionalProperties")
+            return _format_error(path, "additionalProperties")
         case _:
             rule = error.schema_path[-1] if error.schema_path else "inputSchema"
-            return _complaint(path, str(rule))
+            return _format_error(path, str(rule))
 
 
 def _declared_names(schema: Any) -> set[str]:
@@ -266,22 +268,22 @@ def _declared_names(schema: Any) -> set[str]:
     return names
 
 
-def _at(value: Any, path: list[str | int]) -> Any:
+def _value_at(value: Any, path: list[str | int]) -> Any:
     return reduce(getitem, path, value)
 
 
-def _complaint(path: list[str | int], what: str) -> str:
-    return f"{_field(path)}: {single_line(what, MAX_ERROR - _SHOWN_CHARS - 2)}"
+def _format_error(path: list[str | int], what: str) -> str:
+    return f"{_format_field(path)}: {single_line(what, MAX_ERROR - _SHOWN_CHARS - 2)}"
 
 
-def _field(path: list[str | int]) -> str:
+def _format_field(path: list[str | int]) -> str:
     """For instance `lines[2].price`; of a long one the end."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
     shown = single_line(text, len(text)) or "arguments"
     return shown if len(shown) <= _SHOWN_CHARS else f"…{shown[1 - _SHOWN_CHARS :]}"
 
 
-def _message(error: jsonschema_rs.ValidationError) -> str:
+def _format_message(error: jsonschema_rs.ValidationError) -> str:
     """Return the library's message about `_VALUE`, with the value itself as far as it fits."""
     value = json.dumps(error.instance, ensure_ascii=False, default=str)
     return error.message.replace(_VALUE, single_line(value, _SHOWN_CHARS), 1)

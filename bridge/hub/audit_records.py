@@ -29,7 +29,7 @@ class Site(msgspec.Struct, frozen=True):
 NOWHERE = Site()
 
 
-class Called(msgspec.Struct, frozen=True):
+class FinishedCall(msgspec.Struct, frozen=True):
     """Record of a finished call, with any outcome."""
 
     session: Session
@@ -58,7 +58,7 @@ class Called(msgspec.Struct, frozen=True):
     """Further sites whose content the call reported or acted on."""
 
 
-class Registered(msgspec.Struct, frozen=True):
+class ToolRegistration(msgspec.Struct, frozen=True):
     """Record of a frame that announced its tools."""
 
     site: Site
@@ -66,7 +66,7 @@ class Registered(msgspec.Struct, frozen=True):
     """The page's own names."""
 
 
-class Redefined(msgspec.Struct, frozen=True):
+class ToolRedefinition(msgspec.Struct, frozen=True):
     """Record of a page that changed the definition of a tool under the same name."""
 
     site: Site
@@ -96,21 +96,21 @@ class CallRecord(msgspec.Struct):
     touched: dict[str, None] = msgspec.field(default_factory=dict)
     """Origins whose content was reported or acted on, in the order in which they came."""
 
-    def ended(self, how: Answer | Exception | None, now: float) -> Called:
+    def finish(self, how: Answer | Exception | None, now: float) -> FinishedCall:
         """Return the audit event of the finished call; None stands for a cancelled call."""
         detail, handed = "", True
         match how:
             case Answer():
                 word = "tool-error" if how.is_error else "ok"
             case CallError():
-                word, detail, handed = _outcome(how.code), how.audit_detail, how.handed
+                word, detail, handed = _format_outcome(how.code), how.audit_detail, how.handed
             case UnknownToolError():
                 word, handed = "unknown_tool", False
             case None:
                 word = "cancelled"
             case _:
                 word = "internal_error"
-        return Called(
+        return FinishedCall(
             session=self.session,
             name=self.name,
             outcome=word,
@@ -130,14 +130,14 @@ class CallRecord(msgspec.Struct):
         return tuple(origin for origin in self.touched if origin != self.site.origin)
 
 
-def _outcome(code: int) -> str:
+def _format_outcome(code: int) -> str:
     try:
         return Code(code).name.lower()
     except ValueError:
         return f"error {code}"
 
 
-Record = Called | Registered | Redefined
+Record = FinishedCall | ToolRegistration | ToolRedefinition
 AuditSink = Callable[[Record], None]
 """Takes audit events. It neither waits nor raises."""
 
@@ -145,8 +145,8 @@ AuditSink = Callable[[Record], None]
 def to_each(*keeps: AuditSink) -> AuditSink:
     """Return a sink that passes each event to several sinks."""
 
-    def keep(record: Record) -> None:
+    def keep_in_each(record: Record) -> None:
         for each in keeps:
             each(record)
 
-    return keep
+    return keep_in_each

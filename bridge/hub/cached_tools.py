@@ -53,7 +53,9 @@ class ToolStore(Protocol):
         """Everything that is kept, in a stable order; without I/O."""
         ...
 
-    def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
+    def record_offer(
+        self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]
+    ) -> bool:
         """Update the cache from the tools of a tab's top document.
 
         Tools that the document does not offer just now stay cached. Returns whether `tools()` changed.
@@ -65,7 +67,7 @@ class ToolStore(Protocol):
         """Changes when `was_called` may answer otherwise."""
         ...
 
-    def called(self, profile: str, origin: str) -> None:
+    def record_call(self, profile: str, origin: str) -> None:
         """Record that a client has called a page tool of this site."""
         ...
 
@@ -74,7 +76,7 @@ class ToolStore(Protocol):
         ...
 
 
-class NothingKept:
+class NoToolStore:
     """A store for who needs none."""
 
     def refresh(self) -> bool:
@@ -85,14 +87,16 @@ class NothingKept:
         """None."""
         return ()
 
-    def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
+    def record_offer(
+        self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]
+    ) -> bool:
         """Do nothing."""
         del profile, tab_id, origin, url, tools
         return False
 
     version_of_calls = 0
 
-    def called(self, profile: str, origin: str) -> None:
+    def record_call(self, profile: str, origin: str) -> None:
         """Do nothing."""
 
     def was_called(self, profile: str, origin: str) -> bool:
@@ -130,7 +134,7 @@ class CachedTool(msgspec.Struct, frozen=True):
     tool: PageTool
 
 
-class KeptTab(msgspec.Struct, frozen=True):
+class CachedTab(msgspec.Struct, frozen=True):
     """The user's last tab with tools that may be cached."""
 
     key: TabKey
@@ -152,7 +156,7 @@ class Change(msgspec.Struct):
     """Rows to add to the cache and to remove from it."""
 
     tools: list[CachedTool] = msgspec.field(default_factory=list)
-    tabs: list[KeptTab] = msgspec.field(default_factory=list)
+    tabs: list[CachedTab] = msgspec.field(default_factory=list)
     gone_tools: list[ToolKey] = msgspec.field(default_factory=list)
     gone_tabs: list[TabKey] = msgspec.field(default_factory=list)
     called: list[CalledSite] = msgspec.field(default_factory=list)
@@ -172,7 +176,7 @@ class CachedToolIndex:
 
     def __init__(self) -> None:
         self._sites: dict[_Site, dict[str, CachedTool]] = {}
-        self._tabs: dict[TabKey, KeptTab] = {}
+        self._tabs: dict[TabKey, CachedTab] = {}
         self._shown: dict[_Site, tuple[CachedToolRow, ...]] = {}
         self._called: dict[CalledSite, None] = {}
         """The oldest first."""
@@ -192,9 +196,11 @@ class CachedToolIndex:
         """One of them."""
         return self._sites.get(key[:2], {}).get(key.name)
 
-    def everything(self) -> Change:
+    def as_change(self) -> Change:
         """Return the change that makes an empty index equal to this one."""
-        return Change(tools=list(self._kept()), tabs=list(self._tabs.values()), called=list(self._called))
+        return Change(
+            tools=list(self._all_tools()), tabs=list(self._tabs.values()), called=list(self._called)
+        )
 
     def was_called(self, site: CalledSite) -> bool:
         """Return whether a client has called a tool of this site."""
@@ -202,7 +208,9 @@ class CachedToolIndex:
 
     # ── Rules ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def offered(self, key: TabKey, origin: str, url: str, tools: Sequence[PageTool], now: float) -> Change:
+    def record_offer(
+        self, key: TabKey, origin: str, url: str, tools: Sequence[PageTool], now: float
+    ) -> Change:
         """Store the tools that a document allows, and remove those that it no longer allows.
 
         Only web pages can cache tools. If a site exceeds its limit, the tools seen longest ago go, and of one
@@ -221,43 +229,43 @@ class CachedToolIndex:
         ]
         offered = {tool.name for tool in tools}
         earlier = [kept for name, kept in site.items() if name not in offered]
-        staying = _within_bounds([*allowed, *_newest(earlier)], MAX_SITE_TOOLS, MAX_SITE_BYTES)
+        staying = _within_bounds([*allowed, *_sort_latest_first(earlier)], MAX_SITE_TOOLS, MAX_SITE_BYTES)
         names = {kept.key.name for kept in staying}
         change = Change(
             tools=[kept for kept in staying if _is_news(site.get(kept.key.name), kept)],
             gone_tools=[kept.key for name, kept in site.items() if name not in names],
         )
         if allowed:
-            self._opened(KeptTab(key, origin, address, now), change)
+            self._record_tab(CachedTab(key, origin, address, now), change)
         if change.tools:
             self._make_room(staying, change)
         return change
 
-    def stale(self, now: float, max_days: float = 0) -> Change:
+    def expire_stale(self, now: float, max_days: float = 0) -> Change:
         """Return the rows that are too old: tabs, and tools not offered for `max_days` (0: tools stay)."""
         change = Change(gone_tabs=[tab.key for tab in self._tabs.values() if abs(now - tab.seen_at) > TAB_S])
         if max_days:
             oldest = now - max_days * _DAY_S
-            change.gone_tools = [kept.key for kept in self._kept() if kept.seen_at < oldest]
+            change.gone_tools = [kept.key for kept in self._all_tools() if kept.seen_at < oldest]
         return change
 
-    def called(self, site: CalledSite) -> Change:
+    def record_call(self, site: CalledSite) -> Change:
         """Record a client's call of a tool of this site."""
         if site in self._called or not site.profile or get_web_origin(site.origin) != site.origin:
             return Change()
         surplus = len(self._called) + 1 - MAX_CALLED_SITES
         return Change(called=[site], gone_called=list(self._called)[: max(0, surplus)])
 
-    def of_origin(self, origin: str) -> Change:
+    def forget_origin(self, origin: str) -> Change:
         """Return the rows to remove when an origin is forgotten."""
         return Change(
-            gone_tools=[kept.key for kept in self._kept() if kept.key.origin == origin],
+            gone_tools=[kept.key for kept in self._all_tools() if kept.key.origin == origin],
             gone_tabs=[tab.key for tab in self._tabs.values() if tab.origin == origin],
             gone_called=[site for site in self._called if site.origin == origin],
         )
 
-    def difference(
-        self, tools: Iterable[CachedTool], tabs: Iterable[KeptTab], called: Iterable[CalledSite] = ()
+    def change_to(
+        self, tools: Iterable[CachedTool], tabs: Iterable[CachedTab], called: Iterable[CalledSite] = ()
     ) -> Change:
         """Return the change that makes this index equal to rows of another bridge."""
         others_called = dict.fromkeys(called)
@@ -265,13 +273,13 @@ class CachedToolIndex:
         return Change(
             tools=[kept for key, kept in others_tools.items() if self.tool(key) != kept],
             tabs=[tab for key, tab in others_tabs.items() if self._tabs.get(key) != tab],
-            gone_tools=[kept.key for kept in self._kept() if kept.key not in others_tools],
+            gone_tools=[kept.key for kept in self._all_tools() if kept.key not in others_tools],
             gone_tabs=[key for key in self._tabs if key not in others_tabs],
             called=[site for site in others_called if site not in self._called],
             gone_called=[site for site in self._called if site not in others_called],
         )
 
-    def _opened(self, tab: KeptTab, change: Change) -> None:
+    def _record_tab(self, tab: CachedTab, change: Change) -> None:
         before = self._tabs.get(tab.key)
         if (
             before
@@ -282,14 +290,14 @@ class CachedToolIndex:
         change.tabs.append(tab)
         others = [other for key, other in self._tabs.items() if key != tab.key]
         if len(others) >= MAX_TABS:
-            change.gone_tabs = [other.key for other in _newest(others)[MAX_TABS - 1 :]]
+            change.gone_tabs = [other.key for other in _sort_latest_first(others)[MAX_TABS - 1 :]]
 
     def _make_room(self, staying: Sequence[CachedTool], change: Change) -> None:
         """`staying`: all of the site that comes, as far as it goes by itself."""
         coming = staying[0].key[:2]
-        others = [_newest(site.values()) for key, site in self._sites.items() if key != coming]
+        others = [_sort_latest_first(site.values()) for key, site in self._sites.items() if key != coming]
         fair = {kept.key for kept in _fair_shares([staying, *others])}
-        leaving = [kept.key for kept in self._kept() if kept.key not in fair]
+        leaving = [kept.key for kept in self._all_tools() if kept.key not in fair]
         change.tools = [kept for kept in change.tools if kept.key in fair]
         change.gone_tools = list(dict.fromkeys([*change.gone_tools, *leaving]))
 
@@ -306,21 +314,21 @@ class CachedToolIndex:
             self._sites.get(tool_key[:2], {}).pop(tool_key.name, None)
             touched.add(tool_key[:2])
         for tab_key in change.gone_tabs:
-            touched |= self._close(tab_key)
+            touched |= self._remove_tab(tab_key)
         for kept in change.tools:
             self._sites.setdefault(kept.key[:2], {})[kept.key.name] = kept
             touched.add(kept.key[:2])
         for tab in change.tabs:
-            touched |= self._close(tab.key)
+            touched |= self._remove_tab(tab.key)
             self._tabs[tab.key] = tab
             touched.add((tab.key.profile, tab.origin))
-        return self._show(touched)
+        return self._update_rows(touched)
 
-    def _close(self, key: TabKey) -> set[_Site]:
+    def _remove_tab(self, key: TabKey) -> set[_Site]:
         tab = self._tabs.pop(key, None)
         return {(key.profile, tab.origin)} if tab else set()
 
-    def _show(self, touched: set[_Site]) -> bool:
+    def _update_rows(self, touched: set[_Site]) -> bool:
         """Make what is shown of these anew; whether that is something else than before."""
         opened: dict[_Site, dict[str, str]] = {}
         for tab in sorted(self._tabs.values(), key=attrgetter("seen_at")):
@@ -328,7 +336,7 @@ class CachedToolIndex:
         is_other = False
         for site in touched:
             before = self._shown.pop(site, ())
-            if now := _shown(self._sites.get(site, {}), opened.get(site, {})):
+            if now := _make_rows(self._sites.get(site, {}), opened.get(site, {})):
                 self._shown[site] = now
             else:
                 self._sites.pop(site, None)
@@ -337,7 +345,7 @@ class CachedToolIndex:
             self._listed = None
         return is_other
 
-    def _kept(self) -> Iterator[CachedTool]:
+    def _all_tools(self) -> Iterator[CachedTool]:
         return chain.from_iterable(site.values() for site in self._sites.values())
 
 
@@ -348,7 +356,7 @@ def address_of(origin: str, url: str) -> str:
     return f"{origin}{get_path_and_query(url).removesuffix('?')}"
 
 
-def _shown(site: dict[str, CachedTool], opened: dict[str, str]) -> tuple[CachedToolRow, ...]:
+def _make_rows(site: dict[str, CachedTool], opened: dict[str, str]) -> tuple[CachedToolRow, ...]:
     """Return a site's tools; `opened` has the addresses, without query, that the user opened recently."""
     return tuple(
         CachedToolRow(kept.key.profile, kept.key.origin, opened.get(kept.url, kept.url), kept.tool)
@@ -362,7 +370,7 @@ def _is_news(before: CachedTool | None, kept: CachedTool) -> bool:
     return before.url != kept.url or before.tool.raw != kept.tool.raw
 
 
-def _is_old(before: CachedTool | KeptTab, now: float) -> bool:
+def _is_old(before: CachedTool | CachedTab, now: float) -> bool:
     return abs(now - before.seen_at) >= TOUCH_S
 
 
@@ -390,8 +398,8 @@ def _fair_shares(sites: Iterable[Sequence[CachedTool]]) -> list[CachedTool]:
     return _within_bounds((kept for _, _, kept in turns), MAX_TOOLS, MAX_BYTES)
 
 
-_T = TypeVar("_T", CachedTool, KeptTab)
+_T = TypeVar("_T", CachedTool, CachedTab)
 
 
-def _newest(kept: Iterable[_T]) -> list[_T]:
+def _sort_latest_first(kept: Iterable[_T]) -> list[_T]:
     return sorted(kept, key=attrgetter("seen_at"), reverse=True)

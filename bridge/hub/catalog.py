@@ -12,7 +12,7 @@ from itertools import chain
 import msgspec
 
 from bridge.errors import CallError, UnknownToolError
-from bridge.hub.cached_tools import CachedToolRow, NothingKept, ToolStore
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore, ToolStore
 from bridge.hub.catalog_entries import NO_TAB, CachedEntry, DocumentTools, Entry, LiveEntry
 from bridge.hub.client_session import Session, ToolBinding, ToolIdentity
 from bridge.hub.page_tool import PageTool
@@ -50,7 +50,7 @@ class Catalog:
     ) -> None:
         self._registry = registry
         self._policy = policy or Policy()
-        self._store = store or NothingKept()
+        self._store = store or NoToolStore()
         self._namer = ToolNamer(max_name)
         self._version = self._store_version = -1
         self._changes_of_store = 0
@@ -80,7 +80,7 @@ class Catalog:
     @property
     def edition(self) -> tuple[int, int]:
         """Changes only when the entries have, or what they say of their tabs."""
-        self._refresh()
+        self._update_entries()
         return self._edition.number, self._registry.version_of_tabs
 
     def store_changed(self) -> None:
@@ -89,7 +89,7 @@ class Catalog:
 
     def documents(self) -> Sequence[DocumentTools]:
         """Return the tools that pages offer now, forbidden ones included, by browser, tab and frame."""
-        self._refresh()
+        self._update_entries()
         if self._order is None:
             rank = {browser.host: rank for rank, browser in enumerate(self._registry.browsers())}
             self._order = sorted(self._documents, key=lambda at: (rank[at.host], at))
@@ -97,27 +97,27 @@ class Catalog:
             self._edition.documents = [self._documents[at] for at in self._order]
         return self._edition.documents
 
-    def kept(self) -> Sequence[CachedEntry]:
+    def cached_entries(self) -> Sequence[CachedEntry]:
         """Return the callable tools without a tab."""
-        self._refresh()
+        self._update_entries()
         if self._edition.kept is None:
             self._edition.kept = [kept for kept in self._kept_without_tab() if not kept.refusal]
         return self._edition.kept
 
-    def live(self) -> Iterator[LiveEntry]:
+    def live_entries(self) -> Iterator[LiveEntry]:
         """All tools that pages offer now, forbidden ones included, by browser, tab and frame."""
         return chain.from_iterable(document.entries.values() for document in self.documents())
 
-    def entries(self) -> list[Entry]:
+    def all_entries(self) -> list[Entry]:
         """All tools that may be called: one for each tab that offers it, and those that have no tab."""
-        live = chain.from_iterable(document.allowed for document in self.documents())
-        return [*live, *self.kept()]
+        live = chain.from_iterable(document.allowed_entries for document in self.documents())
+        return [*live, *self.cached_entries()]
 
-    def bindings(self) -> Mapping[str, ToolBinding]:
+    def all_bindings(self) -> Mapping[str, ToolBinding]:
         """Return the bindings of all names; the same object while they do not change."""
-        self._refresh()
+        self._update_entries()
         if self._edition.bindings is None:
-            bindings = {entry.name: entry.binding for entry in self.kept()}
+            bindings = {entry.name: entry.binding for entry in self.cached_entries()}
             for document in self.documents():
                 bindings |= document.bindings
             self._edition.bindings = bindings
@@ -125,7 +125,7 @@ class Catalog:
 
     # ── What a name means ───────────────────────────────────────────────────────────────────────────────────
 
-    def find(
+    def find_entry(
         self,
         session: Session,
         name: str,
@@ -141,8 +141,8 @@ class Catalog:
             CallError: this session was shown the name, and its tool is gone or ambiguous.
             UnknownToolError: this session was never shown the name, and no page offers it.
         """
-        self._refresh()
-        shown = session.binding(name)
+        self._update_entries()
+        shown = session.find_binding(name)
         if shown is None:
             return self._by_name.get(name) or self._best_of_domain(session, name, passing_by, profile)
         if shown.identity.tab_id == NO_TAB:
@@ -151,15 +151,15 @@ class Catalog:
 
     def names_a_tab(self, session: Session, name: str) -> bool:
         """Return whether `name` stands for the tool of exactly one tab."""
-        shown = session.binding(name)
+        shown = session.find_binding(name)
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
         """Return the callable tool of a cached entry in this tab of its profile, or None."""
-        self._refresh()
-        alike = self._alike(wanted.profile, wanted.origin, wanted.own_name)
+        self._update_entries()
+        alike = self._find_alike(wanted.profile, wanted.origin, wanted.own_name)
         there = (entry for entry in alike if entry.offer.tab_id == tab_id and entry.offer.lost_at is None)
-        return self._best(session, there)
+        return self._best_entry(session, there)
 
     def _shown_in_tab(self, name: str, shown: ToolBinding) -> LiveEntry:
         entry = self._by_identity.get(shown.identity)
@@ -188,7 +188,7 @@ class Catalog:
         kept.sort(key=lambda entry: self._registry.live_browser(entry.profile) is not None)
         missed = [entry for entry in live if entry.binding.identity in passing_by]
         ranked = chain(
-            (self._elsewhere(entry) for entry in live if entry.origin.startswith("http")),
+            (self._without_tab(entry) for entry in live if entry.origin.startswith("http")),
             self._of_session(session, missed),
             kept,
             self._of_session(session, (entry for entry in live if entry not in missed)),
@@ -200,12 +200,12 @@ class Catalog:
                 raise UnknownToolError(name)
             return self._best_of_kept(session, name, found.binding.identity, passing_by)
         if len(meant) > 1:
-            raise CallError(Code.INVALID_PARAMS, _choice(name, list(meant.values())), handed=False)
+            raise CallError(Code.INVALID_PARAMS, _name_choices(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
 
-    def _elsewhere(self, entry: LiveEntry) -> CachedEntry:
+    def _without_tab(self, entry: LiveEntry) -> CachedEntry:
         """Return the tool of a tab that the session may not use, in a tab to be opened at its own site."""
-        url, refusal = f"{entry.origin}/", self._policy.refusal(entry.origin, entry.tool)
+        url, refusal = f"{entry.origin}/", self._policy.find_refusal(entry.origin, entry.tool)
         cached = CachedToolRow(entry.offer.browser.profile, entry.origin, url, entry.tool)
         found = CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
         return replace(found, live=entry)
@@ -213,11 +213,11 @@ class Catalog:
     def _best_of_kept(
         self, session: Session, name: str, shown: ToolIdentity, passing_by: Collection[ToolIdentity]
     ) -> Entry:
-        alike = self._alike(shown.profile, shown.origin, shown.own_name)
+        alike = self._find_alike(shown.profile, shown.origin, shown.own_name)
         there = (live for live in alike if live.binding.identity not in passing_by)
-        if (best := self._best(session, there)) is not None:
+        if (best := self._best_entry(session, there)) is not None:
             return best
-        form = self._form(shown.origin, shown.own_name)
+        form = self._name_without_tab(shown.origin, shown.own_name)
         for kept in self._kept_by_form.get(form, ()):
             if kept.binding.identity == shown:
                 return kept
@@ -227,20 +227,20 @@ class Catalog:
     def _of_session(session: Session, entries: Iterable[LiveEntry]) -> list[LiveEntry]:
         """Return the entries whose tabs a session may use, the nearest last."""
         usable = (entry for entry in entries if entry.offer.tab.owner in (None, session.id))
-        return sorted(usable, key=_nearness)
+        return sorted(usable, key=_rank_nearness)
 
-    def _best(self, session: Session, entries: Iterable[LiveEntry]) -> LiveEntry | None:
+    def _best_entry(self, session: Session, entries: Iterable[LiveEntry]) -> LiveEntry | None:
         return next(reversed(self._of_session(session, entries)), None)
 
-    def _alike(self, profile: str, origin: str, own_name: str) -> Iterator[LiveEntry]:
-        form = self._form(origin, own_name)
+    def _find_alike(self, profile: str, origin: str, own_name: str) -> Iterator[LiveEntry]:
+        form = self._name_without_tab(origin, own_name)
         for key, live in self._by_form.get(form, {}).items():
             if (key.profile, key.origin, key.own_name) == (profile, origin, own_name):
                 yield live
 
     # ── Keeping up ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _refresh(self) -> None:
+    def _update_entries(self) -> None:
         has_other_rules = self._policy_version != self._policy.version
         is_same = self._version == self._registry.version and self._store_version == self._changes_of_store
         if is_same and not has_other_rules:
@@ -265,16 +265,16 @@ class Catalog:
         """Bring the documents up to date that may have changed; whether any had to be."""
         touched = self._registry.take_touched()
         if touched is None or self._policy_version != self._policy.version:
-            touched = self._documents.keys() | {_at(*frame) for frame in self._registry.frames()}
+            touched = self._documents.keys() | {_frame_at(*frame) for frame in self._registry.frames()}
         there = {at: where for at, where in self._registry.frames_among(touched) if where[2].tools}
         others = {at for at in touched if not self._is_up_to_date(at, there.get(at))}
-        come = {at: _placed(*there[at]) for at in sorted(others & there.keys())}
-        renamed = self._name(others, come)
+        come = {at: _tools_by_place(*there[at]) for at in sorted(others & there.keys())}
+        renamed = self._rename_entries(others, come)
         again = {self._where[place] for place in renamed if place in self._where} - others
         there.update(self._registry.frames_among(again))
-        come.update({at: _placed(*there[at]) for at in again})
+        come.update({at: _tools_by_place(*there[at]) for at in again})
         for at in sorted(others | again):
-            self._replace(at, come.get(at, {}), there.get(at))
+            self._replace_document(at, come.get(at, {}), there.get(at))
         return bool(others)
 
     def _is_up_to_date(self, at: FrameAt, where: _Where | None) -> bool:
@@ -283,32 +283,32 @@ class Catalog:
             return False
         return known is None if where is None else known is not None and known.is_up_to_date(*where)
 
-    def _name(self, others: set[FrameAt], come: dict[FrameAt, dict[Place, PageTool]]) -> set[Place]:
+    def _rename_entries(self, others: set[FrameAt], come: dict[FrameAt, dict[Place, PageTool]]) -> set[Place]:
         """Let names go and give names, where documents have other tools; the places with another name."""
         before = {place for at in others if at in self._documents for place in self._documents[at].entries}
         now = {place: at for at, placed in come.items() for place in placed}
         for place in before - now.keys():
             del self._where[place]
         self._where.update(now)
-        return self._namer.change(before - now.keys(), [place for place in now if place not in before])
+        return self._namer.change_places(before - now.keys(), [place for place in now if place not in before])
 
-    def _replace(self, at: FrameAt, placed: dict[Place, PageTool], where: _Where | None) -> None:
+    def _replace_document(self, at: FrameAt, placed: dict[Place, PageTool], where: _Where | None) -> None:
         """Put another document's tools in a frame; entries that stay as they are stay the same object."""
         before = self._documents.pop(at, None)
-        after = self._document(before, placed, *where) if where else None
+        after = self._make_document(before, placed, *where) if where else None
         were, are = before.entries if before else {}, after.entries if after else {}
         for place, entry in were.items():
             if are.get(place) is not entry:
-                self._forget(entry)
+                self._remove_entry(entry)
         for place, entry in are.items():
             if were.get(place) is not entry:
-                self._learn(entry)
+                self._add_entry(entry)
         if after:
             self._documents[at] = after
         if before is None or after is None:
             self._order = None
 
-    def _document(
+    def _make_document(
         self,
         before: DocumentTools | None,
         placed: dict[Place, PageTool],
@@ -322,13 +322,13 @@ class Catalog:
         host_refusal = self._policy.origin_refusal(tab.origin) if tab.origin else ""
         entries: dict[Place, LiveEntry] = {}
         for place, tool in placed.items():
-            entry, name = known.get(place), self._namer.name(place)
+            entry, name = known.get(place), self._namer.name_of(place)
             if entry is None or entry.tool is not tool or entry.name != name:
                 entry = self._live_entry(name, Offer(browser, tab.tab_id, frame, tool), host_refusal)
             entries[place] = entry
         return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, entries)
 
-    def _forget(self, entry: LiveEntry) -> None:
+    def _remove_entry(self, entry: LiveEntry) -> None:
         identity = entry.binding.identity
         self._touched |= {entry.name, entry.form}
         if self._by_name.get(entry.name) is entry:
@@ -341,7 +341,7 @@ class Catalog:
         if not sharing:
             self._by_form.pop(entry.form, None)
 
-    def _learn(self, entry: LiveEntry) -> None:
+    def _add_entry(self, entry: LiveEntry) -> None:
         identity = entry.binding.identity
         self._touched |= {entry.name, entry.form}
         self._by_name[entry.name] = entry
@@ -351,9 +351,9 @@ class Catalog:
     def _live_entry(self, name: str, offer: Offer, host_refusal: str) -> LiveEntry:
         """Make an entry. A frame needs permission for its own site and for the page around it."""
         origin = offer.frame.origin
-        refusal = host_refusal or self._policy.refusal(origin, offer.tool)
-        own_words = self._policy.description(origin, offer.tool.name)
-        form = self._form(origin, offer.tool.name)
+        refusal = host_refusal or self._policy.find_refusal(origin, offer.tool)
+        own_words = self._policy.description_of(origin, offer.tool.name)
+        form = self._name_without_tab(origin, offer.tool.name)
         return LiveEntry(name, offer.tool, origin, refusal, own_words, form, offer)
 
     def _sort_store(self) -> set[str]:
@@ -363,7 +363,7 @@ class Catalog:
         self._stored = {}
         for cached in self._store.tools():
             named = cached.origin, cached.tool.name
-            self._stored.setdefault(forms.get(named) or self._form(*named), []).append(cached)
+            self._stored.setdefault(forms.get(named) or self._name_without_tab(*named), []).append(cached)
         in_order = chain(self._stored, before)
         self._kept_by_form = {form: self._kept_by_form.get(form, []) for form in in_order}
         return {form for form in self._kept_by_form if before.get(form) != self._stored.get(form)}
@@ -379,8 +379,8 @@ class Catalog:
         named: list[CachedEntry] = []
         for cached in self._stored[form]:
             name = self._name_kept(form, cached, self._stored[form])
-            refusal = self._policy.refusal(cached.origin, cached.tool)
-            own_words = self._policy.description(cached.origin, cached.tool.name)
+            refusal = self._policy.find_refusal(cached.origin, cached.tool)
+            own_words = self._policy.description_of(cached.origin, cached.tool.name)
             self._kept[name] = CachedEntry.of(name, cached, refusal, own_words, form)
             named.append(self._kept[name])
         self._kept_by_form[form] = named
@@ -401,11 +401,11 @@ class Catalog:
             live = {(key.profile, key.origin, key.own_name) for key in self._by_form.get(form, ())}
             yield from (kept for kept in alike if (kept.profile, kept.origin, kept.own_name) not in live)
 
-    def _form(self, origin: str, own_name: str) -> str:
+    def _name_without_tab(self, origin: str, own_name: str) -> str:
         return domain_name(origin, own_name, self._namer.max_name)
 
 
-def _nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int, int]:
+def _rank_nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int, int]:
     """Return how near a tool is to the user: shown in the focused window, else by the time of the last look.
 
     A site's own page comes before a frame of it in another page, which may read the results of its frames.
@@ -419,17 +419,17 @@ def _nearness(entry: LiveEntry) -> tuple[bool, bool, bool, bool, float, str, int
     return offer.lost_at is None, is_at_home, is_shown, is_whole_page, tab.last_accessed, *by_itself
 
 
-def _choice(name: str, entries: Sequence[Entry]) -> str:
+def _name_choices(name: str, entries: Sequence[Entry]) -> str:
     """`http` and `https` of a host, say, look alike in a name, and are not the same site."""
     names = [f"{entry.name} ({entry.origin})" for entry in entries[-_MAX_CHOICE:]]
     return f"{name} may mean several tools; call one of them by its whole name: {', '.join(reversed(names))}"
 
 
-def _at(browser: Browser, tab: wire.Tab, frame: Frame) -> FrameAt:
+def _frame_at(browser: Browser, tab: wire.Tab, frame: Frame) -> FrameAt:
     return FrameAt(browser.host, tab.tab_id, frame.announced.frame_id)
 
 
-def _placed(browser: Browser, tab: wire.Tab, frame: Frame) -> dict[Place, PageTool]:
+def _tools_by_place(browser: Browser, tab: wire.Tab, frame: Frame) -> dict[Place, PageTool]:
     announced = frame.announced
     at = browser.profile, browser.pid, tab.tab_id, announced.frame_id, tab.ordinal, announced.origin
     return {Place(*at, tool.name): tool for tool in frame.tools}

@@ -21,8 +21,8 @@ from bridge.hub.tool_definition import (
     MAX_TOOL_BYTES,
     NO_TAB_OPEN,
     TEXTS_LEFT_OUT,
-    Shown,
-    describe,
+    ToolJson,
+    format_page_text,
     in_tab,
     in_text,
     mark_of,
@@ -105,35 +105,35 @@ class Entry(ABC):
     def site(self) -> Site:
         """Location of the tool, for records."""
 
-    def definition(self, room: int) -> bytes:
+    def format_definition(self, room: int) -> bytes:
         """Return the MCP Tool as JSON, with the page's texts if they fit into `room` bytes."""
         before, behind = self.shown_within(room)
         return b"%b%b%b" % (before, in_text(self.place), behind)
 
-    def shown_within(self, room: int) -> Shown:
+    def shown_within(self, room: int) -> ToolJson:
         """Return the definition around its location, with the page's texts if they fit into `room` bytes."""
-        return self.shown if self.shown.size <= room else self._without_texts
+        return self.own_definition if self.own_definition.size <= room else self._without_texts
 
-    def description(self) -> str:
-        """Origin, current location, and the page's description (or the user's)."""
-        return f"{mark_of(self.origin)} {self.place} {self._words()}"
+    def format_description(self) -> str:
+        """Return origin, current location, and the description of the page (or the user)."""
+        return f"{mark_of(self.origin)} {self.place} {self._describe_tool()}"
 
     def description_without_words(self) -> str:
         """Return the description without the page's text: its site is not approved yet."""
         return f"{mark_of(self.origin)} {self.place} {ASKED_FIRST}"
 
     @cached_property
-    def shown(self) -> Shown:
+    def own_definition(self) -> ToolJson:
         """The part of the definition that depends on the tool alone, with texts up to MAX_TOOL_BYTES."""
-        shown = with_texts(self.name, self.tool.raw, self.origin, self._words())
+        shown = with_texts(self.name, self.tool.raw, self.origin, self._describe_tool())
         return shown if shown.size <= MAX_TOOL_BYTES else self._without_texts
 
     @cached_property
-    def _without_texts(self) -> Shown:
+    def _without_texts(self) -> ToolJson:
         return without_texts(self.name, self.tool.raw, self.origin, self.own_words or TEXTS_LEFT_OUT)
 
-    def _words(self) -> str:
-        return describe(self.tool.description, self.own_words)
+    def _describe_tool(self) -> str:
+        return format_page_text(self.tool.description, self.own_words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def site_of(browser: Browser, origin: str, tab_id: int | None) -> Site:
     return Site(browser.profile, called, origin, tab_id, tab.ordinal if tab else 0)
 
 
-class _Wanted(NamedTuple):
+class _FormatKey(NamedTuple):
     tab: wire.Tab
     era: Era
     room: int
@@ -234,7 +234,7 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
     tab_origin: str
     entries: dict[Place, LiveEntry]
     """In the page's order."""
-    _written: tuple[_Wanted, tuple[bytes, int]] | None = None
+    _written: tuple[_FormatKey, tuple[bytes, int]] | None = None
     """The latest result of `format_tools`."""
 
     @property
@@ -244,33 +244,33 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
         return self.browser.profile, self.browser.pid, announced.tab_id, announced.frame_id
 
     @cached_property
-    def allowed(self) -> list[LiveEntry]:
+    def allowed_entries(self) -> list[LiveEntry]:
         """Entries that the policy shows to clients."""
         return [entry for entry in self.entries.values() if not entry.refusal]
 
     @cached_property
     def size(self) -> int:
         """Bytes of the tools with all texts, in either era."""
-        return sum(entry.shown.size for entry in self.allowed)
+        return sum(entry.own_definition.size for entry in self.allowed_entries)
 
     @cached_property
-    def told(self) -> bytes:
+    def fingerprint(self) -> bytes:
         """Fingerprint of the definitions: clients are notified of changes. It omits the active tab."""
         origin = self.frame.announced.origin.encode()
-        names = (b"%b %b" % (entry.name.encode(), entry.tool.digest) for entry in self.allowed)
+        names = (b"%b %b" % (entry.name.encode(), entry.tool.digest) for entry in self.allowed_entries)
         return hashlib.blake2b(b"\n".join([origin, *names]), digest_size=16).digest()
 
     @cached_property
     def bindings(self) -> dict[str, ToolBinding]:
         """Bindings of the allowed entries."""
-        return {entry.name: entry.binding for entry in self.allowed}
+        return {entry.name: entry.binding for entry in self.allowed_entries}
 
     @property
     def site(self) -> str:
         """The origin whose limits it shares: its page's, so that a page cannot multiply them by frames."""
         return self.tab_origin or self.frame.announced.origin
 
-    def written(self, era: Era, room: int) -> tuple[bytes, int]:
+    def format_tools(self, era: Era, room: int) -> tuple[bytes, int]:
         """Return the MCP Tools as JSON, a comma before each, and the bytes of `room` that they take.
 
         Texts that do not fit are omitted. Tab titles change often: only the location in the definitions is
@@ -278,12 +278,12 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
         """
         announced = self.frame.announced
         tab = self.browser.tabs[announced.tab_id]
-        wanted = _Wanted(tab, era, min(room, self.size))
+        wanted = _FormatKey(tab, era, min(room, self.size))
         if self._written is None or self._written[0] != wanted:
             place = in_text(in_tab(announced.origin, tab))
             parts: list[bytes] = []
             left = room
-            for entry in self.allowed:
+            for entry in self.allowed_entries:
                 if entry.tool.is_for(era):
                     shown = entry.shown_within(left)
                     left -= shown.size

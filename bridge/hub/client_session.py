@@ -78,11 +78,11 @@ class Session(msgspec.Struct):
     _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)
     """Bindings of earlier lists that the latest list does not have, the oldest first."""
 
-    def binding(self, name: str) -> ToolBinding | None:
+    def find_binding(self, name: str) -> ToolBinding | None:
         """Return the binding that this session was last shown for a public name, or None."""
         return self._shown.get(name) or self._shown_before.get(name)
 
-    def show(self, bindings: Mapping[str, ToolBinding]) -> None:
+    def bind_names(self, bindings: Mapping[str, ToolBinding]) -> None:
         """Remember what names mean now; when there are too many, those shown longest ago are forgotten.
 
         The mapping must stay as it is. Showing the same one again costs nothing.

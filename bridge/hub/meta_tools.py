@@ -12,7 +12,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
-from bridge.hub.tool_search import MAX_WORDS, Searchable, in_turns, nearest, search, words_of
+from bridge.hub.tool_search import MAX_WORDS, Searchable, find_nearest, in_turns, search_entries, words_of
 from native_host.protocol.untrusted_text import MAX_NOTICE_CHARS, MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.validation_errors import describe_argument, rejected_field
 from native_host.protocol.wire import Code
@@ -34,7 +34,7 @@ MAX_NOTICES = 10
 T = TypeVar("T")
 
 
-class Listed(Searchable, Protocol):
+class ListedTool(Searchable, Protocol):
     """A page tool under its public name, with the members that the list shows."""
 
     @property
@@ -47,7 +47,7 @@ class Listed(Searchable, Protocol):
         """The JSON Schema of its arguments with sanitized texts, as JSON."""
         ...
 
-    def description(self) -> str:
+    def format_description(self) -> str:
         """Origin, current location, and the page's description."""
         ...
 
@@ -167,11 +167,11 @@ def read_call(arguments: Arguments) -> CallPageTool:
 
 
 def page_tools(
-    entries: Sequence[Listed],
+    entries: Sequence[ListedTool],
     asked: ListPageTools,
     notices: Sequence[str],
     whats_missing: Callable[[], str],
-    unlisted: Container[Listed] = (),
+    unlisted: Container[ListedTool] = (),
 ) -> bytes:
     """Return the result of `list_page_tools`: text, and the same as structured content.
 
@@ -179,18 +179,22 @@ def page_tools(
     best matches for `asked.query` come first; the number of those beyond `asked.limit` or MAX_TEXT is stated.
     Among equals origins take turns, so that a site with many tools does not hide the others.
     """
-    equals = search(entries, asked.query)
+    equals = search_entries(entries, asked.query)
     found = list(chain.from_iterable(equals))
-    shown = _shown(found[: asked.limit], asked.schemas, unlisted)
+    shown = _select_entries(found[: asked.limit], asked.schemas, unlisted)
     if len(shown) < len(found):
         fair = chain.from_iterable(map(in_turns, equals))
-        shown = _shown(list(islice(fair, asked.limit)), asked.schemas, unlisted)
+        shown = _select_entries(list(islice(fair, asked.limit)), asked.schemas, unlisted)
     if not entries:
-        said = ["No page offers a tool right now.", *_bounded(notices), whats_missing()]
+        said = ["No page offers a tool right now.", *_limit_notices(notices), whats_missing()]
     elif not found:
-        said = [_none_found(entries, asked.query), *_bounded(notices)]
+        said = [_none_found(entries, asked.query), *_limit_notices(notices)]
     else:
-        said = [*(tool.text for tool in shown), *_bounded(notices), _how_many(len(shown), len(found), asked)]
+        said = [
+            *(tool.text for tool in shown),
+            *_limit_notices(notices),
+            _how_many(len(shown), len(found), asked),
+        ]
     if len(words_of(asked.query)) > MAX_WORDS:
         said.append(f"Only the first {MAX_WORDS} words of `query` were looked for.")
     text = "\n".join(line for line in said if line)
@@ -198,7 +202,7 @@ def page_tools(
     return msgspec.json.encode({"content": [{"type": "text", "text": text}], "structuredContent": structured})
 
 
-def notice(frame: Frame) -> str:
+def format_notice(frame: Frame) -> str:
     """Return the notice about tools omitted from a frame's list, with the reason, or an empty text."""
     said = frame.announced.notice
     return (
@@ -208,30 +212,32 @@ def notice(frame: Frame) -> str:
     )
 
 
-class _Shown(msgspec.Struct):
+class _ListedLine(msgspec.Struct):
     text: str
     content: dict[str, Any]
 
 
-def _shown(entries: Sequence[Listed], with_schemas: bool, unlisted: Container[Listed]) -> list[_Shown]:
+def _select_entries(
+    entries: Sequence[ListedTool], with_schemas: bool, unlisted: Container[ListedTool]
+) -> list[_ListedLine]:
     """Return the entries that fit into the text, then their schemas as far as those fit."""
     room = MAX_TEXT
-    shown: list[_Shown] = []
+    shown: list[_ListedLine] = []
     for entry in entries:
         # One line for each tool: a page that writes several could make up tools of other sites.
         is_short = entry in unlisted and not with_schemas
-        description = entry.description_without_words() if is_short else entry.description()
+        description = entry.description_without_words() if is_short else entry.format_description()
         line = f"{entry.name}: {' '.join(description.split())}"
-        room -= _size(line) + (_MAX_CUT if with_schemas else 0)
+        room -= _line_bytes(line) + (_MAX_CUT if with_schemas else 0)
         if room < 0 and shown:
             break
-        shown.append(_Shown(line, _structured(entry, description)))
+        shown.append(_ListedLine(line, _structure_entry(entry, description)))
     if with_schemas:
         _add_schemas(entries[: len(shown)], shown, max(room, 0))
     return shown
 
 
-def _add_schemas(entries: Sequence[Listed], shown: Sequence[_Shown], room: int) -> None:
+def _add_schemas(entries: Sequence[ListedTool], shown: Sequence[_ListedLine], room: int) -> None:
     for entry, tool in zip(entries, shown, strict=True):
         schema = entry.shown_schema
         if len(schema) > MAX_SCHEMA and len(shown) == 1:
@@ -264,7 +270,7 @@ _MAX_CUT = 192
 """Bytes that are set aside for a schema, or for the sentence in its place."""
 
 
-def _structured(entry: Listed, description: str) -> dict[str, Any]:
+def _structure_entry(entry: ListedTool, description: str) -> dict[str, Any]:
     return {
         "name": entry.name,
         "description": description,
@@ -284,20 +290,20 @@ def _how_many(shown: int, found: int, asked: ListPageTools) -> str:
     return f"Showing {shown} of {found}; {narrower}{more}."
 
 
-def _none_found(entries: Sequence[Listed], query: str) -> str:
-    near = nearest(entries, query)
+def _none_found(entries: Sequence[ListedTool], query: str) -> str:
+    near = find_nearest(entries, query)
     closest = f" The closest names: {', '.join(near)}." if near else ""
     return (
         f"None of the {len(entries)} page tools matches {query!r}.{closest} Without `query` all are listed."
     )
 
 
-def _bounded(notices: Sequence[str]) -> list[str]:
-    said = [notice for notice in notices if notice]
+def _limit_notices(notices: Sequence[str]) -> list[str]:
+    said = [format_notice for format_notice in notices if format_notice]
     more = len(said) - MAX_NOTICES
     left = [f"Of {more} more pages tools were left out; mcpb status names them."] if more > 0 else []
     return [*said[:MAX_NOTICES], *left]
 
 
-def _size(line: str) -> int:
+def _line_bytes(line: str) -> int:
     return len(line.encode(errors="replace")) + len("\n")

@@ -19,14 +19,14 @@ async def wait_outcome(begin: Callable[[OnFinished[T]], Operation]) -> T:
     told: list[T] = []
     is_asleep = False
 
-    def tell(outcome: T) -> None:
+    def on_finished(outcome: T) -> None:
         told.append(outcome)
         if is_asleep:
             trio.lowlevel.reschedule(task)
 
-    operation = begin(tell)
+    operation = begin(on_finished)
 
-    def give_up(_raise_cancel: object) -> trio.lowlevel.Abort:
+    def on_cancelled(_raise_cancel: object) -> trio.lowlevel.Abort:
         operation.cancel()
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -34,7 +34,7 @@ async def wait_outcome(begin: Callable[[OnFinished[T]], Operation]) -> T:
         await trio.lowlevel.cancel_shielded_checkpoint()
     else:
         is_asleep = True
-        await trio.lowlevel.wait_task_rescheduled(give_up)
+        await trio.lowlevel.wait_task_rescheduled(on_cancelled)
     return told[0]
 
 
@@ -46,11 +46,11 @@ class Operation(Protocol):
         ...
 
 
-class Finished:
+class FinishedOperation:
     """An operation that ended during its start."""
 
     def cancel(self) -> None:
         """See `Operation`."""
 
 
-FINISHED = Finished()
+FINISHED = FinishedOperation()

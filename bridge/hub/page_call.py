@@ -124,12 +124,12 @@ class PageCall:
         except CallError as error:
             self.fail(error)
         else:
-            self._attempt()
+            self._start_attempt()
 
-    def judge_again(self) -> None:
+    def recheck_policy(self) -> None:
         """Cancel the call if changed rules forbid its tool; a page that received it is notified."""
         try:
-            entry = self.find()
+            entry = self.find_entry()
         except (CallError, UnknownToolError):
             return  # it is gone, and says so itself
         if self._is_over or not entry.refusal:
@@ -144,26 +144,26 @@ class PageCall:
             self._is_over = True
             operation, self._operation = self._operation, FINISHED
             operation.cancel()
-            self._keep(None)
+            self._record_end(None)
 
     # ── To a tab ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _attempt(self) -> None:
+    def _start_attempt(self) -> None:
         self._left -= 1
         try:
-            if (entry := self._at_once()) is None:
+            if (entry := self._find_ready()) is None:
                 self._operation = self._services.wait(self)
             else:
-                self.go(entry)
+                self.send_to(entry)
         except Exception as error:
             if self._is_over:
                 raise
             self.fail(error)
 
-    def _at_once(self) -> LiveEntry | None:
+    def _find_ready(self) -> LiveEntry | None:
         """Return the tool in the tab that runs it; None if the call has to wait first."""
         try:
-            entry = self.find()
+            entry = self.find_entry()
         except UnknownToolError:
             return None
         if not isinstance(entry, LiveEntry) or entry.offer.lost_at is not None:
@@ -171,9 +171,9 @@ class PageCall:
         self.admit(entry)
         return None if self.doubt else entry
 
-    def find(self) -> Entry:
-        """Return the entry that its name stands for now. Raises like `Catalog.find`."""
-        return self._services.catalog.find(self.session, self.name, self._missed, self._profile)
+    def find_entry(self) -> Entry:
+        """Return the entry that its name stands for now. Raises like `Catalog.find_entry`."""
+        return self._services.catalog.find_entry(self.session, self.name, self._missed, self._profile)
 
     def admit(self, entry: Entry) -> None:
         """Admit the call to this tool.
@@ -184,7 +184,7 @@ class PageCall:
         site = entry.site
         self._record.site, self._record.own_name = site, entry.own_name
         self._profile = site.profile
-        self._doubts = self._services.consent.check(self.session, entry)
+        self._doubts = self._services.consent.find_doubts(self.session, entry)
         self._services.admission.admit(self.session, entry, self._arguments, self._services.registry.pauses)
 
     @property
@@ -195,11 +195,11 @@ class PageCall:
                 return doubt
         return None
 
-    def allow(self, doubt: Doubt) -> None:
+    def resolve_doubt(self, doubt: Doubt) -> None:
         """Record that the user has approved it."""
         self._allowed.add(doubt.subject)
 
-    def go(self, entry: LiveEntry) -> None:
+    def send_to(self, entry: LiveEntry) -> None:
         """Send the call to this tool, which has admitted it."""
         if self._is_over:
             return
@@ -216,21 +216,23 @@ class PageCall:
             wants_progress=self._observer.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
-        observer = _marked(self._observer, entry.origin)
+        observer = _mark_questions(self._observer, entry.origin)
         send = self._services.transport.send
-        operation = send(tab, "browser/executeTool", params, self._services.call_s, self._answered, observer)
+        operation = send(
+            tab, "browser/executeTool", params, self._services.call_s, self._handle_result, observer
+        )
         if attempt == self._left and not self._is_over:  # else the answer came meanwhile
             self._operation = operation
 
-    def _answered(self, answer: bytes | CallError) -> None:
-        read = answer if isinstance(answer, CallError) else tool_result.read(answer)
+    def _handle_result(self, answer: bytes | CallError) -> None:
+        read = answer if isinstance(answer, CallError) else tool_result.read_result(answer)
         if isinstance(read, Answer):
-            self._services.consent.called(self._entry)
-            self._end(PageResult(read.result, self._entry.origin), read)
+            self._services.consent.record_call(self._entry)
+            self._finish_call(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read
             self._missed.add(self._entry.binding.identity)
-            self._attempt()
+            self._start_attempt()
         else:
             self.fail(read)
 
@@ -251,24 +253,24 @@ class PageCall:
         if isinstance(error, UnknownToolError):
             error = self._refused or error
         if isinstance(error, CallError):
-            self._end(failed(self._services.told(error)), error)
+            self._finish_call(failed(self._services.told(error)), error)
             return
         if not isinstance(error, UnknownToolError):
             _log.error("calling %.128r failed", self.name, exc_info=error)
-        self._end(error, error)
+        self._finish_call(error, error)
 
-    def _end(self, outcome: Outcome, how: Answer | Exception) -> None:
+    def _finish_call(self, outcome: Outcome, how: Answer | Exception) -> None:
         self._is_over = True
         self._operation = FINISHED  # it knows this call: neither is to keep the other
         self._on_finished(outcome)  # first: whoever waits need not wait for the record
-        self._keep(how)
+        self._record_end(how)
 
-    def _keep(self, how: Answer | Exception | None) -> None:
+    def _record_end(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
-        self._services.keep(self._record.ended(how, self._services.now()))
+        self._services.keep(self._record.finish(how, self._services.now()))
 
 
-def _marked(observer: CallObserver, origin: str) -> CallObserver:
+def _mark_questions(observer: CallObserver, origin: str) -> CallObserver:
     """Return an observer that shows the origin of a page with each question: the user must see who asks."""
     if observer.on_question is None:
         return observer

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bridge.hub import tool_schema
-from bridge.hub.schema_limits import measured
+from bridge.hub.schema_limits import measure_extent
 from bridge.hub.tool_definition import input_schema
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
@@ -93,7 +93,7 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
     for given in announced.tools[:MAX_TOOLS]:
         raw = bytes(given)
         try:
-            tool = known_by_definition.get(raw) or _read(raw)
+            tool = known_by_definition.get(raw) or _read_tool(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _NotAToolError) as error:
             complaints.append(single_line(describe_problem(error), 2 * _MAX_SAID))
             continue
@@ -103,12 +103,12 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
         tools[tool.name] = tool
     if len(announced.tools) > MAX_TOOLS:
         complaints.append(f"a frame may have {MAX_TOOLS} tools")
-    _complain(announced, len(tools), complaints)
+    _log_invalid(announced, len(tools), complaints)
     _name_unfit(announced.origin, [tool for tool in tools.values() if tool.raw not in known_by_definition])
     return list(tools.values())
 
 
-def _complain(announced: wire.FrameTools, kept: int, complaints: list[str]) -> None:
+def _log_invalid(announced: wire.FrameTools, kept: int, complaints: list[str]) -> None:
     """One line for each list: a page decides how much is wrong with it."""
     if complaints:
         why = "; ".join([*complaints[:_MAX_COMPLAINTS], *("…" for _ in complaints[_MAX_COMPLAINTS:][:1])])
@@ -125,7 +125,7 @@ def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
         )
 
 
-def _read(raw: bytes) -> PageTool:
+def _read_tool(raw: bytes) -> PageTool:
     found = _definitions.decode(raw)
     name = found.get("name")
     if not isinstance(name, str) or not name:
@@ -139,7 +139,7 @@ def _read(raw: bytes) -> PageTool:
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         raise _NotAToolError(f"the inputSchema of {said!r} does not describe an object")
     found["inputSchema"] = {"type": "object", **schema}
-    if fault := tool_schema.fault(found):
+    if fault := tool_schema.find_fault(found):
         raise _NotAToolError(f"{said!r}: {fault}")
     if _is_deep(raw, found):
         raise _NotAToolError(f"{said!r} is nested more than {wire.MAX_DEPTH} deep")
@@ -148,7 +148,7 @@ def _read(raw: bytes) -> PageTool:
 
 def _is_deep(raw: bytes, found: dict[str, Any]) -> bool:
     may_be = raw.count(b"[") + raw.count(b"{") > wire.MAX_DEPTH
-    return may_be and measured(found, wire.MAX_DEPTH).depth > wire.MAX_DEPTH
+    return may_be and measure_extent(found, wire.MAX_DEPTH).depth > wire.MAX_DEPTH
 
 
 def _in_one_line(raw: bytes) -> bytes:

@@ -89,16 +89,16 @@ class Policy:
         return bool(rules.allow or rules.deny or any(rule.origin != "*" for rule in rules.tools))
 
     @property
-    def denied(self) -> tuple[str, ...]:
+    def denied_patterns(self) -> tuple[str, ...]:
         """Origin patterns of sites that no session may use."""
         return self._rules.deny
 
     @property
-    def allowed(self) -> tuple[str, ...]:
+    def allowed_patterns(self) -> tuple[str, ...]:
         """Origin patterns of the only sites that sessions may use; empty: all."""
         return self._rules.allow
 
-    def refusal(self, origin: str, tool: PageTool) -> str:
+    def find_refusal(self, origin: str, tool: PageTool) -> str:
         """Return the rule that forbids the tool, as text for the user; empty if it is allowed.
 
         A tool needs its origin, the first matching entry of `policy.tools`, and `policy.read_only` to allow
@@ -124,13 +124,13 @@ class Policy:
     def origin_refusal(self, origin: str) -> str:
         """Return the rule that forbids to open this origin or to use its tools; empty if it is allowed."""
         for pattern in self._rules.deny:
-            if matches(pattern, origin):
+            if matches_origin(pattern, origin):
                 return f'policy.deny has "{pattern}"'
-        if self._rules.allow and not any(matches(pattern, origin) for pattern in self._rules.allow):
+        if self._rules.allow and not any(matches_origin(pattern, origin) for pattern in self._rules.allow):
             return f"policy.allow does not name {single_line(origin, MAX_TEXT)}"
         return ""
 
-    def description(self, origin: str, own_name: str) -> str | None:
+    def description_of(self, origin: str, own_name: str) -> str | None:
         """Return the user's description, which replaces the page's, or None."""
         said = (rule.description for _, rule in self._rules_for(origin, own_name))
         return next((words for words in said if words is not None), None)
@@ -151,7 +151,7 @@ class Policy:
 
     def _rules_for(self, origin: str | None, own_name: str) -> Iterator[tuple[int, ToolRule]]:
         for index, (rule, name) in enumerate(zip(self._rules.tools, self._names, strict=True)):
-            if (origin is None or matches(rule.origin, origin)) and name.match(own_name):
+            if (origin is None or matches_origin(rule.origin, origin)) and name.match(own_name):
                 yield index, rule
 
 
@@ -161,11 +161,11 @@ def check_pattern(pattern: str) -> None:
     Raises:
         ValueError: it cannot; the text has the pattern and the correct form.
     """
-    if pattern not in _WITHOUT_HOST and (hint := _hint(pattern)):
+    if pattern not in _WITHOUT_HOST and (hint := _suggest_pattern(pattern)):
         raise ValueError(f'"{pattern}" is no origin: {hint}')
 
 
-def _hint(pattern: str) -> str:
+def _suggest_pattern(pattern: str) -> str:
     """Return the correct form of a pattern; empty if it has that form."""
     has_scheme = "://" in pattern
     scheme, _, rest = pattern.partition("://") if has_scheme else ("https", "", pattern)
@@ -185,7 +185,7 @@ def _hint(pattern: str) -> str:
     return f"write it {'as the browser does' if has_scheme else 'with its scheme'}: {found}"
 
 
-def matches(pattern: str, origin: str) -> bool:
+def matches_origin(pattern: str, origin: str) -> bool:
     """Return whether an origin pattern fits an origin."""
     origin = origins.canonicalize(origin)
     if pattern in ("*", origin):

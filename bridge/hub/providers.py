@@ -62,7 +62,7 @@ class Provider(Protocol):
         ...
 
 
-class NothingProvided:
+class NoProvider:
     """A `Provider` without tools."""
 
     names: Container[str] = ()
@@ -110,9 +110,9 @@ class ProviderCall:
         try:
             self._services.admission.count(self._record.session, self._record.began)
         except CallError as error:
-            self._fail(error)
+            self._finish_failed(error)
         else:
-            self._operation = in_background(self._run)
+            self._operation = in_background(self._run_call)
             if self._operation is FINISHED:
                 self.cancel()
 
@@ -121,29 +121,29 @@ class ProviderCall:
         if not self._is_over:
             self._is_over = True
             self._operation.cancel()
-            self._keep(None)
+            self._record_end(None)
 
-    async def _run(self) -> None:
+    async def _run_call(self) -> None:
         try:
             answer = await self._run_tool(self._record, self._observer)
         except CallError as error:
-            self._fail(error)
+            self._finish_failed(error)
         except Exception as error:  # noqa: BLE001  (other calls go on)
             _log.exception("calling %s failed", self._record.name)
-            self._end(error, error)
+            self._finish_call(error, error)
         else:
-            self._end(answer.result, answer)
+            self._finish_call(answer.result, answer)
 
-    def _fail(self, error: CallError) -> None:
-        self._end(failed(self._services.told(error)), error)
+    def _finish_failed(self, error: CallError) -> None:
+        self._finish_call(failed(self._services.told(error)), error)
 
-    def _end(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
+    def _finish_call(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
         if self._is_over:
             return
         self._is_over = True
         self._on_finished(outcome)
-        self._keep(how)
+        self._record_end(how)
 
-    def _keep(self, how: Answer | Exception | None) -> None:
+    def _record_end(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
-        self._services.keep(self._record.ended(how, self._services.now()))
+        self._services.keep(self._record.finish(how, self._services.now()))

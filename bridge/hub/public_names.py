@@ -42,13 +42,13 @@ def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]
     All places that would share a name get a hash of their identity behind the domain, so that the tools of
     one frame look alike.
     """
-    names = [_plain(place, max_name) for place in places]
+    names = [_plain_name(place, max_name) for place in places]
     for digest_chars in DIGEST_CHARS:
-        clashing = _clashing(names)
+        clashing = _find_clashes(names)
         if not clashing:
             return names
         for index in clashing:
-            names[index] = _told_apart(places[index], digest_chars, max_name)
+            names[index] = _distinguish(places[index], digest_chars, max_name)
     return names
 
 
@@ -64,56 +64,56 @@ class ToolNamer:
         self._is_crowded = False
         """Even marked names clash somewhere: then everything is named together."""
 
-    def name(self, place: Place) -> str:
+    def name_of(self, place: Place) -> str:
         """Return the current name of a known place."""
         return self._names[place]
 
-    def change(self, gone: Iterable[Place], come: Iterable[Place]) -> set[Place]:
+    def change_places(self, gone: Iterable[Place], come: Iterable[Place]) -> set[Place]:
         """Remove and add places; return those whose name changed."""
-        touched = {self._leave(place) for place in gone} | {self._join(place) for place in come}
+        touched = {self._remove_place(place) for place in gone} | {self._add_place(place) for place in come}
         if self._is_crowded:
             return self._name_all()
         wanted = {
             place: name
             for plain in touched
-            for place, name in self._wanted(plain)
+            for place, name in self._wanted_names(plain)
             if self._names.get(place) != name
         }
         for place in wanted:
-            self._release(place)
+            self._release_name(place)
         for place, name in wanted.items():
             if self._holders.setdefault(name, place) != place:
                 return self._name_all() | wanted.keys()
             self._names[place] = name
         return set(wanted)
 
-    def _leave(self, place: Place) -> str:
-        plain = _plain(place, self.max_name)
+    def _remove_place(self, place: Place) -> str:
+        plain = _plain_name(place, self.max_name)
         sharing = self._sharing[plain]
         del sharing[place]
         if not sharing:
             del self._sharing[plain]
-        self._release(place)
+        self._release_name(place)
         return plain
 
-    def _join(self, place: Place) -> str:
-        plain = _plain(place, self.max_name)
+    def _add_place(self, place: Place) -> str:
+        plain = _plain_name(place, self.max_name)
         self._sharing.setdefault(plain, {})[place] = None
         return plain
 
-    def _release(self, place: Place) -> None:
+    def _release_name(self, place: Place) -> None:
         name = self._names.pop(place, None)
         if name is not None and self._holders.get(name) == place:
             del self._holders[name]
 
-    def _wanted(self, plain: str) -> list[tuple[Place, str]]:
+    def _wanted_names(self, plain: str) -> list[tuple[Place, str]]:
         sharing = self._sharing.get(plain, {})
         if len(sharing) == 1:
             return [(place, plain) for place in sharing]
-        return [(place, _told_apart(place, DIGEST_CHARS[0], self.max_name)) for place in sharing]
+        return [(place, _distinguish(place, DIGEST_CHARS[0], self.max_name)) for place in sharing]
 
     def _name_all(self) -> set[Place]:
-        wanted = dict(pair for plain in self._sharing for pair in self._wanted(plain))
+        wanted = dict(pair for plain in self._sharing for pair in self._wanted_names(plain))
         names = dict(zip(wanted, public_names(list(wanted), self.max_name), strict=True))
         renamed = {place for place, name in names.items() if self._names.get(place) != name}
         self._is_crowded = names != wanted
@@ -124,64 +124,66 @@ class ToolNamer:
 
 def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME) -> str:
     """Return the name without a tab: it stands for the best tab of that domain."""
-    return _shortened(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
+    return _shorten_name(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
 
 
 def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_chars: int) -> str:
     """For a tool without a tab, where others share its `domain_name`: with a hash of where it was offered."""
     place = Place(profile, 0, 0, 0, 0, origin, own_name)
-    return _marked(place, "", f"{profile}\n{origin}\n{own_name}", digest_chars, max_name)
+    return _hash_name(place, "", f"{profile}\n{origin}\n{own_name}", digest_chars, max_name)
 
 
 @lru_cache(1024)
 def domain_of(origin: str) -> str:
     """Return the host, plus the port if it is not the scheme's default: `localhost_3000`."""
-    return _safe(origins.format_domain(origin))
+    return _replace_unsafe(origins.format_domain(origin))
 
 
-def _safe(text: str) -> str:
+def _replace_unsafe(text: str) -> str:
     return _UNSAFE.sub("_", text)
 
 
-def _plain(place: Place, max_name: int) -> str:
-    return _shortened(place, f"tab{place.ordinal}", max_name)
+def _plain_name(place: Place, max_name: int) -> str:
+    return _shorten_name(place, f"tab{place.ordinal}", max_name)
 
 
-def _shortened(place: Place, tab: str, max_name: int) -> str:
-    whole = _joined(PREFIX, domain_of(place.origin), tab, _safe(place.own_name))
-    return whole if len(whole) <= max_name else _marked(place, tab, place.origin, DIGEST_CHARS[0], max_name)
+def _shorten_name(place: Place, tab: str, max_name: int) -> str:
+    whole = _join_parts(PREFIX, domain_of(place.origin), tab, _replace_unsafe(place.own_name))
+    return (
+        whole if len(whole) <= max_name else _hash_name(place, tab, place.origin, DIGEST_CHARS[0], max_name)
+    )
 
 
-def _told_apart(place: Place, digest_chars: int, max_name: int) -> str:
+def _distinguish(place: Place, digest_chars: int, max_name: int) -> str:
     identity = f"{place.profile}\n{place.tab_id}\n{place.frame_id}\n{place.origin}"
-    if _safe(place.own_name) != place.own_name:  # another tool of that frame may look the same
+    if _replace_unsafe(place.own_name) != place.own_name:  # another tool of that frame may look the same
         identity += f"\n{place.own_name}"
     if digest_chars > DIGEST_CHARS[0]:
         # Only where that is not enough, for a copied profile: the browser's pid changes with each start.
         identity += f"\n{place.browser_pid}\n{place.own_name}"
-    return _marked(place, f"tab{place.ordinal}", identity, digest_chars, max_name)
+    return _hash_name(place, f"tab{place.ordinal}", identity, digest_chars, max_name)
 
 
-def _marked(place: Place, tab: str, identity: str, digest_chars: int, max_name: int) -> str:
+def _hash_name(place: Place, tab: str, identity: str, digest_chars: int, max_name: int) -> str:
     """Return the name with a hash of `identity` behind the domain, equal for all tools of a frame.
 
     The domain is shortened first: the tool's own name says most.
     """
-    domain, own_name = domain_of(place.origin), _safe(place.own_name)
-    room = max(0, max_name - len(_joined(PREFIX, "x" * digest_chars, tab)) - len("__"))
+    domain, own_name = domain_of(place.origin), _replace_unsafe(place.own_name)
+    room = max(0, max_name - len(_join_parts(PREFIX, "x" * digest_chars, tab)) - len("__"))
     for_domain = min(len(domain), max(_MIN_DOMAIN, room - len(own_name)))
     for_name = max(0, room - for_domain)
     if for_name < len(own_name):
         identity += f"\n{place.own_name}"
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
-    return _joined(PREFIX, domain[:for_domain], digest, tab, own_name[:for_name])[:max_name]
+    return _join_parts(PREFIX, domain[:for_domain], digest, tab, own_name[:for_name])[:max_name]
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return "_".join(part for part in parts if part)
 
 
-def _clashing(names: Iterable[str]) -> list[int]:
+def _find_clashes(names: Iterable[str]) -> list[int]:
     where: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(names):
         where[name].append(index)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from bridge.hub.audit_records import AuditSink, Redefined, Registered, Site
+from bridge.hub.audit_records import AuditSink, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.cached_tools import CachedToolRow, ToolKey, ToolStore
 from bridge.hub.catalog_entries import site_of
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import Announced, Event
+from bridge.hub.transport import Event, HostAnnouncement
 from native_host.protocol import wire
 
 MAX_KNOWN = 8192
@@ -29,26 +29,26 @@ class RegistrationListener:
         self._known: OrderedDict[ToolKey, bytes] = OrderedDict()
         """Hash of each tool's definition, also after its document has gone."""
 
-    def hear(self, event: Event, now: float) -> bool:
+    def on_event(self, event: Event, now: float) -> bool:
         """Let the registry hear an event; whether the store's tools are others now."""
-        if not isinstance(event, Announced) or not isinstance(event.message, wire.FrameTools):
-            self._registry.hear(event, now)
+        if not isinstance(event, HostAnnouncement) or not isinstance(event.message, wire.FrameTools):
+            self._registry.on_event(event, now)
             return False
-        announced, browser = event.message, self._registry.browser(event.host)
-        before = _names(browser, announced)
-        self._registry.hear(event, now)
+        announced, browser = event.message, self._registry.find_browser(event.host)
+        before = _tool_names(browser, announced)
+        self._registry.on_event(event, now)
         tab = browser.tabs.get(announced.tab_id)
         if tab is None or tab.incognito:
             return False
-        names = _names(browser, announced)
+        names = _tool_names(browser, announced)
         site = site_of(browser, announced.origin, announced.tab_id)
         if names != before:
-            self._keep(Registered(site, names))
-        frame = browser.frame(announced.tab_id, announced.frame_id)
-        self._compare(site, frame.tools if frame else [])
-        return self._offered(browser, announced)
+            self._keep(ToolRegistration(site, names))
+        frame = browser.find_frame(announced.tab_id, announced.frame_id)
+        self._record_changes(site, frame.tools if frame else [])
+        return self._record_offer(browser, announced)
 
-    def _compare(self, site: Site, tools: Sequence[PageTool]) -> None:
+    def _record_changes(self, site: Site, tools: Sequence[PageTool]) -> None:
         """Record each tool whose definition is not the one that was known under its name."""
         known = {tool.name: self._known.get(ToolKey(site.profile, site.origin, tool.name)) for tool in tools}
         if None in known.values():
@@ -58,26 +58,26 @@ class RegistrationListener:
         for tool in tools:
             before = known[tool.name]
             if before is not None and before != tool.digest:
-                self._keep(Redefined(site, tool.name, before.hex(), tool.digest.hex()))
+                self._keep(ToolRedefinition(site, tool.name, before.hex(), tool.digest.hex()))
             key = ToolKey(site.profile, site.origin, tool.name)
             self._known[key] = tool.digest
             self._known.move_to_end(key)
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
 
-    def _offered(self, browser: Browser, announced: wire.FrameTools) -> bool:
+    def _record_offer(self, browser: Browser, announced: wire.FrameTools) -> bool:
         is_whole_page = announced.frame_id == 0  # a frame need not work when it is opened by itself
         if not is_whole_page or not browser.profile or self._policy.origin_refusal(announced.origin):
             return False
-        frame = browser.frame(announced.tab_id, announced.frame_id)
+        frame = browser.find_frame(announced.tab_id, announced.frame_id)
         at = browser.profile, announced.tab_id, announced.origin, announced.url
-        return self._store.offered(*at, frame.tools if frame else [])
+        return self._store.record_offer(*at, frame.tools if frame else [])
 
 
 def _is_of(cached: CachedToolRow, site: Site) -> bool:
     return (cached.profile, cached.origin) == (site.profile, site.origin)
 
 
-def _names(browser: Browser, announced: wire.FrameTools) -> tuple[str, ...]:
-    frame = browser.frame(announced.tab_id, announced.frame_id)
+def _tool_names(browser: Browser, announced: wire.FrameTools) -> tuple[str, ...]:
+    frame = browser.find_frame(announced.tab_id, announced.frame_id)
     return tuple(tool.name for tool in frame.tools) if frame else ()

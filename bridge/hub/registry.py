@@ -17,7 +17,14 @@ import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.rules.pauses import Pauses, changes_in
-from bridge.hub.transport import Announced, DiscoveryFinished, Event, HostDiscovered, HostLinked, HostLost
+from bridge.hub.transport import (
+    DiscoveryFinished,
+    Event,
+    HostAnnouncement,
+    HostDiscovered,
+    HostLinked,
+    HostLost,
+)
 from native_host.protocol import wire
 
 GRACE_S = 3.0
@@ -106,7 +113,7 @@ class Browser(msgspec.Struct):
         """Return whether it is the extension of Claude in Chrome, which only runs its own tools."""
         return self.hello is not None and bool(self.hello.capabilities.tools)
 
-    def frame(self, tab_id: int, frame_id: int) -> Frame | None:
+    def find_frame(self, tab_id: int, frame_id: int) -> Frame | None:
         """Return a frame that has announced its tools."""
         return self.frames.get(tab_id, {}).get(frame_id)
 
@@ -114,12 +121,12 @@ class Browser(msgspec.Struct):
         """Return the frames of a tab that have announced their tools."""
         return [FrameAt(self.host, tab_id, frame_id) for frame_id in self.frames.get(tab_id, ())]
 
-    def put(self, frame: Frame) -> None:
+    def put_frame(self, frame: Frame) -> None:
         """Store the announcement of a frame."""
         at = frame.announced
         self.frames.setdefault(at.tab_id, {})[at.frame_id] = frame
 
-    def drop(self, tab_id: int, frame_id: int) -> None:
+    def drop_frame(self, tab_id: int, frame_id: int) -> None:
         """Remove a frame that offers nothing any more."""
         del self.frames[tab_id][frame_id]
         if not self.frames[tab_id]:
@@ -136,7 +143,7 @@ class Browser(msgspec.Struct):
         """Drop what the frames of other tabs offer."""
         self.frames = {tab_id: frames for tab_id, frames in self.frames.items() if tab_id in tabs}
 
-    def inherit(self, predecessor: Browser, now: float) -> None:
+    def inherit_from(self, predecessor: Browser, now: float) -> None:
         """Keep what the same browser's earlier host knew, until each page has found its way to this one.
 
         Its worker was restarted: all tabs are known at once, but pages dial again in their own time.
@@ -145,9 +152,9 @@ class Browser(msgspec.Struct):
         lost_at = now if predecessor.lost_at is None else predecessor.lost_at
         for frame in predecessor.all_frames():
             at = frame.announced
-            if at.tab_id in self.tabs and self.frame(at.tab_id, at.frame_id) is None:
+            if at.tab_id in self.tabs and self.find_frame(at.tab_id, at.frame_id) is None:
                 since = lost_at if frame.lost_at is None else frame.lost_at
-                self.put(Frame(at, frame.tools, since))
+                self.put_frame(Frame(at, frame.tools, since))
                 self.frames_lost_at = min(self.frames_lost_at, since)
 
     def forget_lost_frames(self, now: float) -> None:
@@ -161,13 +168,13 @@ class Browser(msgspec.Struct):
             if now < frame.lost_at + GRACE_S:
                 self.frames_lost_at = min(self.frames_lost_at, frame.lost_at)
             else:
-                self.drop(frame.announced.tab_id, frame.announced.frame_id)
+                self.drop_frame(frame.announced.tab_id, frame.announced.frame_id)
 
     def all_frames(self) -> Iterator[Frame]:
         """Yield the frames that have announced their tools."""
         return chain.from_iterable(frames.values() for frames in self.frames.values())
 
-    def replaces(self, other: Browser) -> bool:
+    def is_replacement_of(self, other: Browser) -> bool:
         """Return whether it is the same browser on a newer connection, or restarted with this profile."""
         if self.profile != other.profile:
             return False
@@ -175,9 +182,9 @@ class Browser(msgspec.Struct):
             return False
         return self.pid == other.pid or (self.is_live and not other.is_live)
 
-    def succeeds(self, other: Browser) -> bool:
+    def is_successor_of(self, other: Browser) -> bool:
         """Return whether it is the same running browser, whose tabs have kept their ids."""
-        return self.pid == other.pid and self.replaces(other)
+        return self.pid == other.pid and self.is_replacement_of(other)
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -200,7 +207,7 @@ class Offer(msgspec.Struct, frozen=True):
 
     @property
     def lost_at(self) -> float | None:
-        """Since when it cannot be called, by the clock of `Registry.hear`; None when it can."""
+        """Since when it cannot be called, by the clock of `Registry.on_event`; None when it can."""
         return self.browser.lost_at if self.source.lost_at is None else self.source.lost_at
 
 
@@ -230,19 +237,19 @@ class Registry:
         """Return whether every live host has sent its replay."""
         return self._has_looked and all(browser.is_replayed for browser in self._browsers.values())
 
-    def browser(self, host: str) -> Browser:
+    def find_browser(self, host: str) -> Browser:
         """Return the browser behind a known host."""
         return self._browsers[host]
 
-    def links(self) -> list[Browser]:
+    def all_browsers(self) -> list[Browser]:
         """Everything that is linked, with or without an extension behind it, oldest first."""
         everything = [*self._lost, *self._browsers.values()]
         return sorted(everything, key=lambda browser: (browser.started_at, browser.host))
 
     def browsers(self) -> list[Browser]:
         """Return the browsers whose tools count, oldest first; replaced ones are omitted."""
-        known = [browser for browser in self.links() if browser.is_known]
-        return [browser for browser in known if not any(other.replaces(browser) for other in known)]
+        known = [browser for browser in self.all_browsers() if browser.is_known]
+        return [browser for browser in known if not any(other.is_replacement_of(browser) for other in known)]
 
     def offers(self) -> Iterator[Offer]:
         """All tools, by browser, tab and frame, each frame's in the page's own order."""
@@ -269,7 +276,7 @@ class Registry:
         browsers = {browser.host: browser for browser in self.browsers()}
         for at in wanted:
             browser = browsers.get(at.host)
-            frame = browser.frame(at.tab_id, at.frame_id) if browser else None
+            frame = browser.find_frame(at.tab_id, at.frame_id) if browser else None
             tab = browser.tabs.get(at.tab_id) if browser else None
             if browser and frame and tab and not tab.incognito:
                 yield at, (browser, tab, frame)
@@ -302,44 +309,44 @@ class Registry:
     def next_expiry(self) -> float:
         """Return the time when `expire` has something to remove; infinity without a lost host."""
         browsers = (browser.lost_at for browser in self._lost if browser.lost_at is not None)
-        frames = (browser.frames_lost_at for browser in self.links())
+        frames = (browser.frames_lost_at for browser in self.all_browsers())
         return min(chain(browsers, frames), default=math.inf) + GRACE_S
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, event: Event, now: float) -> None:
+    def on_event(self, event: Event, now: float) -> None:
         """Fold one event in. `now` is of the clock that `expire` is asked by."""
         match event:
             case HostDiscovered():
                 self._browsers[event.host] = Browser(event.host, event.started_at)
             case HostLinked():
                 self._browsers[event.host].host_hello = event.hello
-            case Announced():
-                self._announced(self._browsers[event.host], event.message, event.method, now)
+            case HostAnnouncement():
+                self._handle_announcement(self._browsers[event.host], event.message, event.method, now)
                 return
             case HostLost():
-                self._lose(event.host, now)
+                self._lose_host(event.host, now)
             case DiscoveryFinished():
                 self._has_looked = True
-        self._changed(None)
+        self._note_change(None)
 
-    def expire(self, now: float) -> None:
+    def expire_lost(self, now: float) -> None:
         """Forget what has been gone for GRACE_S."""
         self._lost = [lost for lost in self._lost if lost.lost_at is None or now < lost.lost_at + GRACE_S]
-        for browser in self.links():
+        for browser in self.all_browsers():
             browser.forget_lost_frames(now)
-        self._changed(None)
+        self._note_change(None)
 
-    def _lose(self, host: str, now: float) -> None:
+    def _lose_host(self, host: str, now: float) -> None:
         browser = self._browsers.pop(host)
         browser.lost_at = now
         was_shown = browser.is_known and not any(
-            other.is_known and other.succeeds(browser) for other in self._browsers.values()
+            other.is_known and other.is_successor_of(browser) for other in self._browsers.values()
         )
         if was_shown:
             self._lost.append(browser)
 
-    def _changed(self, touched: Iterable[FrameAt] | None) -> None:
+    def _note_change(self, touched: Iterable[FrameAt] | None) -> None:
         """Note that the offers of `touched` may have changed; None: of any frame."""
         self.version += 1
         self._are_pauses_current = False
@@ -348,7 +355,7 @@ class Registry:
         else:
             self._touched.update(touched)
 
-    def _announced(self, browser: Browser, message: wire.Wire, method: str, now: float) -> None:
+    def _handle_announcement(self, browser: Browser, message: wire.Wire, method: str, now: float) -> None:
         touched: Iterable[FrameAt] | None = None
         match message:
             case wire.Paused() | wire.PageTools():
@@ -368,20 +375,20 @@ class Registry:
                 touched = browser.drop_tab(message.tab_id)
             case wire.FrameTools():
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
-                self._register(browser, message)
+                self._register_tools(browser, message)
             case wire.FrameAddress() if type(message) is wire.FrameAddress:  # else of a frame that stays
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
-                self._unregister(browser, message)
+                self._unregister_frame(browser, message)
             case wire.BrowserHello():
                 browser.hello = message
-                self._succeed(browser, now)
+                self._take_over(browser, now)
             case wire.HostReplayed():
                 browser.is_replayed = True
-                self._succeed(browser, now)
+                self._take_over(browser, now)
             case _:
                 _log.debug("nothing to keep of %s", method)
                 return
-        self._changed(touched)
+        self._note_change(touched)
 
     def _set_by_user(self, browser: Browser, message: wire.Paused | wire.PageTools) -> None:
         if isinstance(message, wire.Paused):
@@ -394,22 +401,22 @@ class Registry:
     def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
         before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab
         self.version_of_tabs += 1
-        if before is None or _place(before) != _place(tab):
-            self._changed(browser.frames_of(tab.tab_id))
+        if before is None or _tab_place(before) != _tab_place(tab):
+            self._note_change(browser.frames_of(tab.tab_id))
 
-    def _succeed(self, browser: Browser, now: float) -> None:
+    def _take_over(self, browser: Browser, now: float) -> None:
         """Let a host that has introduced its browser take over from that browser's earlier host."""
         if not browser.is_known:
             return
-        for other in reversed(self.links()):
-            if browser.succeeds(other):
-                browser.inherit(other, now)
+        for other in reversed(self.all_browsers()):
+            if browser.is_successor_of(other):
+                browser.inherit_from(other, now)
                 self._lost = [lost for lost in self._lost if lost is not other]
 
     @staticmethod
-    def _register(browser: Browser, announced: wire.FrameTools) -> None:
+    def _register_tools(browser: Browser, announced: wire.FrameTools) -> None:
         tab = browser.tabs.get(announced.tab_id)
-        before = browser.frame(announced.tab_id, announced.frame_id)
+        before = browser.find_frame(announced.tab_id, announced.frame_id)
         known = before.tools if before else []
         # What is never offered is not looked into either: complaints would name the site in the log.
         tools = [] if tab and tab.incognito else read_tools(announced, known)
@@ -419,16 +426,16 @@ class Registry:
             before.announced = announced
             before.tools = known if tools == known else tools
         else:
-            browser.put(Frame(announced, tools))
+            browser.put_frame(Frame(announced, tools))
 
     @staticmethod
-    def _unregister(browser: Browser, gone: wire.FrameAddress) -> None:
-        frame = browser.frame(gone.tab_id, gone.frame_id)
+    def _unregister_frame(browser: Browser, gone: wire.FrameAddress) -> None:
+        frame = browser.find_frame(gone.tab_id, gone.frame_id)
         # By then another document may be there, which stays.
         if frame and frame.announced.document_id == gone.document_id:
-            browser.drop(gone.tab_id, gone.frame_id)
+            browser.drop_frame(gone.tab_id, gone.frame_id)
 
 
-def _place(tab: wire.Tab) -> tuple[int, str, bool]:
+def _tab_place(tab: wire.Tab) -> tuple[int, str, bool]:
     """Return the part of a tab that offers depend on: not its title, not its activity."""
     return tab.ordinal, tab.origin, tab.incognito

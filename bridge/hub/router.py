@@ -15,7 +15,7 @@ from bridge.hub import meta_tools
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import AuditSink, CallRecord
-from bridge.hub.cached_tools import NothingKept, ToolStore
+from bridge.hub.cached_tools import NoToolStore, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.change_signal import ChangeSignal
@@ -27,7 +27,7 @@ from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
-from bridge.hub.providers import NothingProvided, Provider, ProviderCall, Resource, Run
+from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
@@ -85,7 +85,7 @@ class Router:
         self._terms = terms or Terms()
         self._asking: dict[str, trio.Lock] = {}
         """By session: one question about page tools at a time."""
-        self._store = store or NothingKept()
+        self._store = store or NoToolStore()
         self.registry = Registry()
         self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
         self.consent = PageToolConsent(
@@ -96,7 +96,7 @@ class Router:
             asks_sites=self._terms.asks_sites,
         )
         self._listing = Listing(self.catalog, self._terms.max_listed, consent=self.consent)
-        self._provider: Provider = NothingProvided()
+        self._provider: Provider = NoProvider()
         self._transport = transport
         self._whats_missing = whats_missing
         self._registrations = RegistrationListener(self.registry, self._terms.policy, self._store, keep)
@@ -118,16 +118,16 @@ class Router:
             now=trio.current_time,
             consent=self.consent,
             keep=keep,
-            told=self._told,
-            wait=self._wait,
+            told=self._explain_failure,
+            wait=self._wait_for,
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
-        transport.listen(self._hear)
+        transport.set_listener(self._on_event)
 
-    def provide(self, provider: Provider) -> None:
+    def set_provider(self, provider: Provider) -> None:
         """Offer these tools too, from the beginning."""
         self._provider = provider
-        self._list_anew()
+        self._rebuild_list()
 
     def set_terms(self, terms: Terms) -> None:
         """Apply other terms to running sessions. Names keep their length, calls their timeout.
@@ -137,13 +137,13 @@ class Router:
         self._terms = terms
         self._services = msgspec.structs.replace(self._services, call_s=terms.call_s)
         self.prompts.ask_in = terms.ask_in
-        self._list_anew()
+        self._rebuild_list()
         for call in list(self._services.running):
             if isinstance(call, PageCall):
-                call.judge_again()
+                call.recheck_policy()
         self.changes.notify()
 
-    def _list_anew(self) -> None:
+    def _rebuild_list(self) -> None:
         definitions = self._provider.definitions()
         self._listing = Listing(self.catalog, self._terms.max_listed, definitions, self.consent)
 
@@ -157,13 +157,13 @@ class Router:
         """Return the resources of a session, the latest first."""
         return self._provider.resources(session)
 
-    def whats_missing(self) -> str:
+    def connection_problem(self) -> str:
         """Return the missing connection with the command that repairs it, or an empty text."""
         documents = self.catalog.documents()
-        if any(document.allowed for document in documents):
+        if any(document.allowed_entries for document in documents):
             return ""
         if documents:
-            refusal = next(self.catalog.live()).refusal
+            refusal = next(self.catalog.live_entries()).refusal
             return f"Pages offer tools, but config.toml does not allow them: {refusal}."
         return self._whats_missing(self.registry)
 
@@ -175,23 +175,23 @@ class Router:
                 nursery.start_soon(wait)
             self._begun.clear()
             try:
-                await self._keep_up()
+                await self._watch_changes()
             finally:
                 self._nursery, self._has_ended = None, True
 
-    async def _keep_up(self) -> None:
+    async def _watch_changes(self) -> None:
         look_at = trio.current_time()
         while True:
             with trio.move_on_at(min(look_at, self.registry.next_expiry())):
                 await self.changes.wait()
                 continue
             if trio.current_time() >= look_at:
-                self._look_into_store()
+                self._refresh_store()
                 look_at = trio.current_time() + STORE_LOOK_S
             if trio.current_time() >= self.registry.next_expiry():
-                self._forget_the_lost()
+                self._expire_lost()
 
-    async def tell_changes(
+    async def notify_changes(
         self,
         tell: Callable[[], Awaitable[None]],
         *,
@@ -199,13 +199,13 @@ class Router:
     ) -> None:
         """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
         listing = self._listing
-        told, version = listing.told(), self._version_of_lists
+        told, version = listing.fingerprint(), self._version_of_lists
         task_status.started()
         while True:
             while self._version_of_lists == version and self._listing is listing:
                 await self.changes.wait()
             listing = self._listing
-            listed, version = listing.told(), self._version_of_lists
+            listed, version = listing.fingerprint(), self._version_of_lists
             if listed != told:
                 told = listed
                 await tell()
@@ -215,33 +215,33 @@ class Router:
     def _version_of_lists(self) -> object:
         return self.catalog.version, self.consent.version
 
-    async def settle(self) -> None:
+    async def wait_discovered(self) -> None:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
-        self._transport.look()
-        self._look_into_store()
+        self._transport.scan_hosts()
+        self._refresh_store()
         await self.changes.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def tools(self, session: Session) -> list[dict[str, Any]]:
+    async def list_tools_decoded(self, session: Session) -> list[dict[str, Any]]:
         """Return the tool list of the latest era as Python values, for commands and pages."""
-        tools: list[dict[str, Any]] = msgspec.json.decode(await self.listing(session, Era.STATELESS))
+        tools: list[dict[str, Any]] = msgspec.json.decode(await self.list_tools(session, Era.STATELESS))
         return tools
 
-    async def listing(self, session: Session, era: Era) -> bytes:
+    async def list_tools(self, session: Session, era: Era) -> bytes:
         """Return the MCP Tools that this session may call, as a JSON array in one line.
 
         Meta tools and provided tools come first, then page tools unless there are too many. Definitions that
         are invalid in `era` are omitted. From now on the session binds the names to these tools.
         """
-        await self.settle()
-        session.show(self._listing.bindings())
-        return self._listing.written(era)
+        await self.wait_discovered()
+        session.bind_names(self._listing.listed_bindings())
+        return self._listing.format_tools(era)
 
     def input_schema(self, session: Session, name: str) -> bytes:
         """Return the schema of a tool's arguments (JSON); empty if the name is unknown."""
         try:
-            return self.catalog.find(session, name).input_schema
+            return self.catalog.find_entry(session, name).input_schema
         except (CallError, UnknownToolError):
             return b""
 
@@ -274,7 +274,7 @@ class Router:
     def record_rejected(self, session: Session, name: str, field: str) -> None:
         """Count and record a call that was rejected before it had arguments; `field` is for the audit log."""
         error = CallError(Code.INVALID_PARAMS, handed=False, logged=field)
-        self._begin_provided(_rejecting(error), session, name, NOTHING, lambda _: None, NO_OBSERVER)
+        self._begin_provided(_make_rejection(error), session, name, NOTHING, lambda _: None, NO_OBSERVER)
 
     async def call(
         self, session: Session, name: str, arguments: Arguments, observer: CallObserver = NO_OBSERVER
@@ -285,10 +285,10 @@ class Router:
             UnknownToolError: no page offers that name, and this session was never shown it.
         """
 
-        def begin(on_finished: OnFinished[Outcome]) -> Operation:
+        def begin_call(on_finished: OnFinished[Outcome]) -> Operation:
             return self.begin(session, name, arguments, on_finished, observer)
 
-        outcome = await wait_outcome(begin)
+        outcome = await wait_outcome(begin_call)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.result if isinstance(outcome, PageResult) else outcome
@@ -313,12 +313,14 @@ class Router:
         try:
             asked = meta_tools.read_call(arguments)
         except CallError as error:
-            return self._begin_provided(_rejecting(error), session, name, arguments, on_finished, observer)
+            return self._begin_provided(
+                _make_rejection(error), session, name, arguments, on_finished, observer
+            )
 
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
-                detail = self._not_of_a_page(asked.name)
-                outcome = failed(self._told(CallError(Code.INVALID_PARAMS, detail, handed=False)))
+                detail = self._explain_unknown(asked.name)
+                outcome = failed(self._explain_failure(CallError(Code.INVALID_PARAMS, detail, handed=False)))
             on_finished(outcome)
 
         inner = Arguments(bytes(asked.arguments))
@@ -326,31 +328,31 @@ class Router:
         call.begin()
         return call
 
-    def _not_of_a_page(self, name: str) -> str:
+    def _explain_unknown(self, name: str) -> str:
         if name in self._provider.names:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
     async def _list_page_tools(self, record: CallRecord, _: CallObserver) -> Answer:
         asked = meta_tools.read_arguments(meta_tools.ListPageTools, record.arguments)
-        await self.settle()
-        notices = [meta_tools.notice(frame) for _, _, frame in self.registry.frames()]
-        entries, unlisted = self._usable()
+        await self.wait_discovered()
+        notices = [meta_tools.format_notice(frame) for _, _, frame in self.registry.frames()]
+        entries, unlisted = self._usable_entries()
         if entries:
-            notices.append(self.whats_missing())  # what is kept needs a browser as well
-        record.session.show(self.catalog.bindings())
+            notices.append(self.connection_problem())  # what is kept needs a browser as well
+        record.session.bind_names(self.catalog.all_bindings())
         found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
         return Answer(found, is_error=False)
 
-    def _usable(self) -> tuple[list[Entry], set[Entry]]:
+    def _usable_entries(self) -> tuple[list[Entry], set[Entry]]:
         """All page tools that are not off; those of them of which the user is asked before a first call."""
         found: list[Entry] = []
         unlisted: set[Entry] = set()
         for document in self.catalog.documents():
             if not self.consent.is_off(document):
-                found += document.allowed
-                unlisted.update(() if self.consent.is_listed(document) else document.allowed)
-        cached = [entry for entry in self.catalog.kept() if not self.consent.refusal(entry)]
+                found += document.allowed_entries
+                unlisted.update(() if self.consent.is_listed(document) else document.allowed_entries)
+        cached = [entry for entry in self.catalog.cached_entries() if not self.consent.refusal(entry)]
         unlisted.update(entry for entry in cached if not self.consent.is_cached_listed(entry))
         return [*found, *cached], unlisted
 
@@ -361,15 +363,15 @@ class Router:
         if browsers and is_let_in and "navigate" in self._provider.names:
             own = "Use the browser's own: navigate, read_page, find and the others."
             is_only_channel = all(browser.is_channel for browser in browsers)
-            return f"{self.whats_missing()}\n{own}" if is_only_channel else own
-        return self.whats_missing()
+            return f"{self.connection_problem()}\n{own}" if is_only_channel else own
+        return self.connection_problem()
 
-    def _told(self, error: CallError) -> str:
+    def _explain_failure(self, error: CallError) -> str:
         """Return the text of a failure, with the missing connection if a tool is gone because of it."""
-        missing = self.whats_missing() if error.code == Code.NO_LONGER_OFFERED else ""
+        missing = self.connection_problem() if error.code == Code.NO_LONGER_OFFERED else ""
         return f"{sentence(error)} {missing}".rstrip()
 
-    def running(self) -> list[CallRecord]:
+    def running_calls(self) -> list[CallRecord]:
         """Return the records of the running calls, the oldest first."""
         return list(self._services.running.values())
 
@@ -390,27 +392,27 @@ class Router:
             self._nursery.start_soon(run)
         return scope
 
-    def _wait(self, call: PageCall) -> Operation:
+    def _wait_for(self, call: PageCall) -> Operation:
         if self._has_ended:
             call.cancel()  # that keeps a record of it
             return FINISHED
-        return self._in_background(partial(self._bring_on, call))
+        return self._in_background(partial(self._bring_to_tool, call))
 
-    async def _bring_on(self, call: PageCall) -> None:
+    async def _bring_to_tool(self, call: PageCall) -> None:
         try:
-            call.go(await self._reach(call))
+            call.send_to(await self._reach_tool(call))
         except trio.Cancelled:
             call.cancel()
             raise
         except Exception as error:  # noqa: BLE001  (other calls go on)
             call.fail(error)
 
-    async def _reach(self, call: PageCall) -> LiveEntry:
+    async def _reach_tool(self, call: PageCall) -> LiveEntry:
         """Return the tool in the tab that runs it, or raise if the call is rejected."""
         entry = await self._find_allowed(call)
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
-                await self.settle()  # it may have been started just now
+                await self.wait_discovered()  # it may have been started just now
             entry = await self.tabs.open(call.session, entry)
             call.admit(entry)
             if call.doubt:  # the page has another tool than the one that was cached
@@ -446,18 +448,18 @@ class Router:
                 host=host,
             )
             try:
-                choice = await self._choice_of_user(request)
+                choice = await self._wait_choice(request)
             except CallError as error:
                 then = error.then or doubt.instead
                 raise CallError(error.code, error.detail, handed=False, then=then) from None
             if choice == "no":
                 then = "Do not look for another way; ask them what they want instead."
                 raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False, then=then)
-            call.allow(doubt)
-            await self.consent.keep(call.session, doubt, choice)
+            call.resolve_doubt(doubt)
+            await self.consent.store_choice(call.session, doubt, choice)
         self.changes.notify()
 
-    async def _choice_of_user(self, request: PromptRequest) -> str:
+    async def _wait_choice(self, request: PromptRequest) -> str:
         with trio.move_on_after(QUESTION_S):
             return await self._prompts.ask(request)
         detail = f"the user was asked and did not answer within {QUESTION_S:g} s"
@@ -466,21 +468,21 @@ class Router:
     async def _find_live(self, call: PageCall) -> Entry:
         """Return the tool behind the name; if its host is lost, wait until its page is back."""
         try:
-            entry = call.find()
+            entry = call.find_entry()
         except UnknownToolError:
-            await self.settle()
-            entry = call.find()
+            await self.wait_discovered()
+            entry = call.find_entry()
         lost_at = _lost_at(entry)
         if lost_at is None:
             return entry
         is_back = await self.changes.wait_until(lambda: _is_live(call), until=lost_at + GRACE_S)
         if is_back:
-            return call.find()
+            return call.find_entry()
         if self.registry.live_browser(entry.site.profile) is None:
             raise CallError(Code.GONE, "its browser has not come back", handed=False)
-        self._forget_the_lost()
+        self._expire_lost()
         try:
-            entry = call.find()  # what is kept, if it is
+            entry = call.find_entry()  # what is kept, if it is
         except UnknownToolError:
             raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False) from None
         if _lost_at(entry) is not None:
@@ -489,22 +491,22 @@ class Router:
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, event: Event) -> None:
-        if self._registrations.hear(event, trio.current_time()):
+    def _on_event(self, event: Event) -> None:
+        if self._registrations.on_event(event, trio.current_time()):
             self.catalog.store_changed()
         self.changes.notify()
 
-    def _forget_the_lost(self) -> None:
-        self.registry.expire(trio.current_time())
+    def _expire_lost(self) -> None:
+        self.registry.expire_lost(trio.current_time())
         self.changes.notify()
 
-    def _look_into_store(self) -> None:
+    def _refresh_store(self) -> None:
         if self._store.refresh():
             self.catalog.store_changed()
             self.changes.notify()
 
 
-def _rejecting(error: CallError) -> Run:
+def _make_rejection(error: CallError) -> Run:
     async def reject(_record: CallRecord, _observer: CallObserver) -> Answer:
         raise error
 
@@ -517,6 +519,6 @@ def _lost_at(entry: Entry) -> float | None:
 
 def _is_live(call: PageCall) -> bool:
     try:
-        return _lost_at(call.find()) is None
+        return _lost_at(call.find_entry()) is None
     except (CallError, UnknownToolError):
         return False  # a restarted browser may be back before its page is

@@ -72,7 +72,7 @@ class Extent(NamedTuple):
     """1 for a value that contains no other."""
 
 
-def measured(value: Any, max_depth: int) -> Extent:
+def measure_extent(value: Any, max_depth: int) -> Extent:
     """Measure a value, down to `max_depth` and one level more."""
     values = chars = depth = 0
     level = [value]
@@ -101,14 +101,14 @@ class SchemaCost:
         Raises:
             TooCostlyError: the schema is over a bound, or refers to something outside itself.
         """
-        if measured(schema, MAX_DEPTH).depth > MAX_DEPTH:
+        if measure_extent(schema, MAX_DEPTH).depth > MAX_DEPTH:
             raise TooCostlyError(f"its schema is nested more than {MAX_DEPTH} deep")
         places = _Places(schema)
         if places.patterns > MAX_PATTERNS:
             raise TooCostlyError(f"its schema has more than {MAX_PATTERNS} patterns")
-        self._root = _graph(schema, places)
+        self._root = _make_graph(schema, places)
         self._char_steps = _PATTERN_CHAR_STEPS if places.patterns else 1 / _FREE_CHARS
-        self.expanded = _count(self._root, set(), 0)
+        self.expanded = _count_nodes(self._root, set(), 0)
         """Steps for each unit of a value's size; infinite when the schema contains itself."""
         if self.expanded == math.inf and places.has_unevaluated:
             raise TooCostlyError(
@@ -117,21 +117,21 @@ class SchemaCost:
         if MAX_EXPANDED < self.expanded < math.inf:
             raise TooCostlyError("its schema multiplies itself through references")
 
-    def size(self, extent: Extent) -> float:
+    def size_of(self, extent: Extent) -> float:
         """Return the units of work in a value: `expanded` times this is an upper bound."""
         return extent.values + extent.chars * self._char_steps
 
-    def steps(self, value: Any, limit: int) -> float:
+    def count_steps(self, value: Any, limit: int) -> float:
         """Return the steps to validate this value, by walking through both; infinity above `limit`."""
         steps = 0.0
         waiting: list[tuple[_Node, Any, float, int]] = [(self._root, value, 1.0, 0)]
         while waiting:
             node, one, times, depth = waiting.pop()
-            steps += times * (node.own + node.reading(one))
+            steps += times * (node.own + node.reading_steps(one))
             if steps > limit or depth > _MAX_DESCENT:
                 return math.inf
             times *= node.factor
-            waiting += [(inner, part, times, depth + 1) for inner, part in node.applied(one)]
+            waiting += [(inner, part, times, depth + 1) for inner, part in node.apply_to(one)]
         return steps
 
 
@@ -156,12 +156,12 @@ class _Node(msgspec.Struct, eq=False):
     expanded: float = math.inf
     height: int = 0
 
-    def inner(self) -> Iterator[_Node]:
+    def inner_nodes(self) -> Iterator[_Node]:
         """All schemas that may be applied because this one is."""
         yield from (*self.here, *self.by_name.values(), *self.each_value, *self.each_name, *self.each_item)
         yield from (node for _, node in self.by_index)
 
-    def applied(self, value: Any) -> Iterator[tuple[_Node, Any]]:
+    def apply_to(self, value: Any) -> Iterator[tuple[_Node, Any]]:
         """Yield the schemas that apply to this value or its parts, each with its part."""
         yield from ((node, value) for node in self.here)
         if isinstance(value, dict):
@@ -172,99 +172,101 @@ class _Node(msgspec.Struct, eq=False):
             yield from ((node, value[index]) for index, node in self.by_index if index < len(value))
             yield from ((node, item) for node in self.each_item for item in value)
 
-    def reading(self, value: Any) -> int:
+    def reading_steps(self, value: Any) -> int:
         """Return the steps that depend on the length of the value itself."""
         if isinstance(value, str):
             return len(value) * _PATTERN_CHAR_STEPS if self.has_pattern else len(value) // _FREE_CHARS
         if self.name_patterns and isinstance(value, dict):
             return self.name_patterns * _PATTERN_CHAR_STEPS * sum(map(len, value))
         if self.wants_unique and isinstance(value, list):
-            extent = measured(value, MAX_VALUE_DEPTH)
+            extent = measure_extent(value, MAX_VALUE_DEPTH)
             return extent.values + extent.chars // _FREE_CHARS
         return 0
 
 
-def _graph(schema: Schema, places: _Places) -> _Node:
+def _make_graph(schema: Schema, places: _Places) -> _Node:
     """Return the node of `schema`, from which all others can be reached."""
     nodes: dict[int, _Node] = {}
     waiting: list[Schema] = []
 
     def node_of(inner: Schema) -> _Node:
         if id(inner) not in nodes:
-            nodes[id(inner)] = _alone(inner)
+            nodes[id(inner)] = _make_node(inner)
             waiting.append(inner)
         return nodes[id(inner)]
 
     root = node_of(schema)
     while waiting:
         one = waiting.pop()
-        _connect(nodes[id(one)], one, places, node_of)
+        _connect_nodes(nodes[id(one)], one, places, node_of)
     return root
 
 
-def _alone(schema: Schema) -> _Node:
+def _make_node(schema: Schema) -> _Node:
     return _Node(
-        own=_own(schema),
+        own=_own_size(schema),
         factor=_UNEVALUATED_FACTOR if any(keyword in schema for keyword in _UNEVALUATED) else 1.0,
         has_pattern="pattern" in schema,
-        name_patterns=len(_map(schema, "patternProperties")),
+        name_patterns=len(_map_of(schema, "patternProperties")),
         wants_unique=bool(schema.get("uniqueItems")),
     )
 
 
-def _own(schema: Schema) -> int:
+def _own_size(schema: Schema) -> int:
     """Return the size of a schema; lists and maps of schemas count by length."""
     steps = 1
     for keyword, content in schema.items():
         if keyword in _WITH_SCHEMAS:
             steps += len(content) if isinstance(content, dict | list) else 1
         elif keyword not in _DEFINITIONS:
-            steps += measured(content, MAX_DEPTH).values
+            steps += measure_extent(content, MAX_DEPTH).values
     return steps
 
 
-def _connect(node: _Node, schema: Schema, places: _Places, node_of: Callable[[Schema], _Node]) -> None:
-    def nodes(*schemas: Iterable[Schema]) -> list[_Node]:
+def _connect_nodes(node: _Node, schema: Schema, places: _Places, node_of: Callable[[Schema], _Node]) -> None:
+    def make_nodes(*schemas: Iterable[Schema]) -> list[_Node]:
         return [node_of(one) for found in schemas for one in found]
 
-    in_lists = (_only(_list(schema, keyword)) for keyword in _LISTS_HERE)
-    in_maps = (_only(_map(schema, keyword).values()) for keyword in _MAPS_HERE)
-    node.here = nodes(_referred(schema, places), _singles(schema, _HERE), *in_lists, *in_maps)
-    properties = _map(schema, "properties").items()
+    in_lists = (_keep_schemas(_list_of(schema, keyword)) for keyword in _LISTS_HERE)
+    in_maps = (_keep_schemas(_map_of(schema, keyword).values()) for keyword in _MAPS_HERE)
+    node.here = make_nodes(_find_referred(schema, places), _find_singles(schema, _HERE), *in_lists, *in_maps)
+    properties = _map_of(schema, "properties").items()
     node.by_name = {name: node_of(inner) for name, inner in properties if isinstance(inner, dict)}
-    node.each_value = nodes(_singles(schema, _EACH_VALUE), _only(_map(schema, "patternProperties").values()))
-    node.each_name = nodes(_singles(schema, ("propertyNames",)))
-    node.each_item = nodes(_singles(schema, _EACH_ITEM))
-    in_order = (pair for keyword in _ITEMS_IN_ORDER for pair in enumerate(_list(schema, keyword)))
+    node.each_value = make_nodes(
+        _find_singles(schema, _EACH_VALUE), _keep_schemas(_map_of(schema, "patternProperties").values())
+    )
+    node.each_name = make_nodes(_find_singles(schema, ("propertyNames",)))
+    node.each_item = make_nodes(_find_singles(schema, _EACH_ITEM))
+    in_order = (pair for keyword in _ITEMS_IN_ORDER for pair in enumerate(_list_of(schema, keyword)))
     node.by_index = [(index, node_of(inner)) for index, inner in in_order if isinstance(inner, dict)]
 
 
-def _referred(schema: Schema, places: _Places) -> Iterator[Schema]:
+def _find_referred(schema: Schema, places: _Places) -> Iterator[Schema]:
     for keyword in _REFERENCES:
         if isinstance(reference := schema.get(keyword), str):
             yield from places.meant_by(reference)
 
 
-def _singles(schema: Schema, keywords: Iterable[str]) -> Iterator[Schema]:
-    return _only(schema.get(keyword) for keyword in keywords)
+def _find_singles(schema: Schema, keywords: Iterable[str]) -> Iterator[Schema]:
+    return _keep_schemas(schema.get(keyword) for keyword in keywords)
 
 
-def _only(found: Iterable[Any]) -> Iterator[Schema]:
+def _keep_schemas(found: Iterable[Any]) -> Iterator[Schema]:
     """Yield the schemas with keywords: true and false cost nothing."""
     return (one for one in found if isinstance(one, dict))
 
 
-def _map(schema: Schema, keyword: str) -> dict[str, Any]:
+def _map_of(schema: Schema, keyword: str) -> dict[str, Any]:
     found = schema.get(keyword)
     return found if isinstance(found, dict) else {}
 
 
-def _list(schema: Schema, keyword: str) -> list[Any]:
+def _list_of(schema: Schema, keyword: str) -> list[Any]:
     found = schema.get(keyword)
     return found if isinstance(found, list) else []
 
 
-def _count(node: _Node, begun: set[_Node], above: int) -> float:
+def _count_nodes(node: _Node, begun: set[_Node], above: int) -> float:
     """Fill in `expanded` and `height`: what is met again while it is counted contains itself."""
     if node in begun:
         return node.expanded
@@ -272,8 +274,8 @@ def _count(node: _Node, begun: set[_Node], above: int) -> float:
     if above > MAX_HEIGHT:
         raise TooCostlyError(_TOO_HIGH)
     expanded = float(node.own)
-    for inner in node.inner():
-        expanded += _count(inner, begun, above + 1)
+    for inner in node.inner_nodes():
+        expanded += _count_nodes(inner, begun, above + 1)
         node.height = max(node.height, inner.height + 1)
     if node.height > MAX_HEIGHT:
         raise TooCostlyError(_TOO_HIGH)
@@ -302,7 +304,7 @@ class _Places:
         while waiting:
             one = waiting.pop()
             if isinstance(one, dict):
-                self._learn(one)
+                self._read_schema(one)
                 waiting += one.values()
             elif isinstance(one, list):
                 waiting += one
@@ -316,7 +318,9 @@ class _Places:
         if (known := self._meant.get(reference)) is not None:
             return known
         resource, _, fragment = reference.partition("#")
-        found = self._in(self._named[_last(resource)] if resource else self._resources, unquote(fragment))
+        found = self._find_in(
+            self._named[_last_part(resource)] if resource else self._resources, unquote(fragment)
+        )
         if not found:
             raise TooCostlyError("its schema refers to something outside itself, which is never fetched")
         if len(found) > MAX_MEANINGS:
@@ -324,17 +328,17 @@ class _Places:
         self._meant[reference] = found
         return found
 
-    def _in(self, resources: list[Schema], fragment: str) -> list[Schema]:
+    def _find_in(self, resources: list[Schema], fragment: str) -> list[Schema]:
         if not fragment:
             return resources
         if not fragment.startswith("/"):
             return self._anchored[fragment]
         steps = [step.replace("~1", "/").replace("~0", "~") for step in fragment[1:].split("/")]
-        found = (_at(resource, steps) for resource in resources[: MAX_MEANINGS + 1])
+        found = (_find_at(resource, steps) for resource in resources[: MAX_MEANINGS + 1])
         return [one if isinstance(one, dict) else {} for one in found if isinstance(one, dict | bool)]
 
-    def _learn(self, schema: Schema) -> None:
-        self.patterns += isinstance(schema.get("pattern"), str) + len(_map(schema, "patternProperties"))
+    def _read_schema(self, schema: Schema) -> None:
+        self.patterns += isinstance(schema.get("pattern"), str) + len(_map_of(schema, "patternProperties"))
         self.has_unevaluated |= any(keyword in schema for keyword in _UNEVALUATED)
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(anchor := schema.get(keyword), str):
@@ -343,16 +347,16 @@ class _Places:
             if isinstance(name := schema.get(keyword), str):
                 resource, _, anchor = name.partition("#")
                 self._resources.append(schema)
-                self._named[_last(resource)].append(schema)
+                self._named[_last_part(resource)].append(schema)
                 self._anchored[anchor].append(schema)
 
 
-def _last(resource: str) -> str:
+def _last_part(resource: str) -> str:
     """Return the part of a URI that does not depend on its base."""
     return resource.rpartition("/")[2]
 
 
-def _at(place: Any, steps: Sequence[str]) -> Any:
+def _find_at(place: Any, steps: Sequence[str]) -> Any:
     for step in steps:
         if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
             place = place[int(step)]

@@ -38,7 +38,7 @@ def sanitize_schema(schema: Raw) -> Raw | None:
         return schema
     found = msgspec.json.decode(schema)
     try:
-        sanitized = _schema(found)
+        sanitized = _sanitize_schema(found)
     except HiddenCharacterError:
         return None
     return schema if sanitized == found else Raw(msgspec.json.encode(sanitized))
@@ -46,7 +46,7 @@ def sanitize_schema(schema: Raw) -> Raw | None:
 
 def remove_texts(schema: bytes) -> bytes:
     """Return a JSON Schema without the texts that only describe."""
-    return msgspec.json.encode(_structure(msgspec.json.decode(schema)))
+    return msgspec.json.encode(_sanitize_structure(msgspec.json.decode(schema)))
 
 
 def has_hidden(member: Raw) -> bool:
@@ -54,7 +54,7 @@ def has_hidden(member: Raw) -> bool:
     if _is_plain(member):
         return False
     try:
-        _check(msgspec.json.decode(member))
+        _check_texts(msgspec.json.decode(member))
     except HiddenCharacterError:
         return True
     return False
@@ -66,29 +66,29 @@ def _is_plain(member: Raw) -> bool:
     return text.isascii() and b"\\" not in text and b"\x7f" not in text
 
 
-def _schema(value: Any) -> Any:
+def _sanitize_schema(value: Any) -> Any:
     if isinstance(value, list):
-        return [_schema(each) for each in value]
+        return [_sanitize_schema(each) for each in value]
     if not isinstance(value, dict):
-        _check(value)
+        _check_texts(value)
         return value
-    return {_checked(key): _member(key, member) for key, member in value.items()}
+    return {_check_text(key): _sanitize_member(key, member) for key, member in value.items()}
 
 
-def _member(key: str, value: Any) -> Any:
+def _sanitize_member(key: str, value: Any) -> Any:
     if key in _TEXTS and isinstance(value, str):
-        return _text(value)
+        return _sanitize_text(value)
     if key in _VALUES:
-        _check(value)
+        _check_texts(value)
         return value
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-        return {_checked(name): _schema(each) for name, each in value.items()}
-    return _schema(value)
+        return {_check_text(name): _sanitize_schema(each) for name, each in value.items()}
+    return _sanitize_schema(value)
 
 
-def _structure(value: Any) -> Any:
+def _sanitize_structure(value: Any) -> Any:
     if isinstance(value, list):
-        return [_structure(each) for each in value]
+        return [_sanitize_structure(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
@@ -102,30 +102,30 @@ def _member_structure(key: str, value: Any) -> Any:
     if key in _VALUES:
         return value
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-        return {name: _structure(each) for name, each in value.items()}
-    return _structure(value)
+        return {name: _sanitize_structure(each) for name, each in value.items()}
+    return _sanitize_structure(value)
 
 
-def _text(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     return (
         format_description(text) if len(text) > MAX_DESCRIPTION_CHARS or has_hidden_characters(text) else text
     )
 
 
-def _check(value: Any) -> None:
+def _check_texts(value: Any) -> None:
     match value:
         case str():
-            _checked(value)
+            _check_text(value)
         case list():
             for each in value:
-                _check(each)
+                _check_texts(each)
         case dict():
             for name, each in value.items():
-                _checked(name)
-                _check(each)
+                _check_text(name)
+                _check_texts(each)
 
 
-def _checked(text: str) -> str:
+def _check_text(text: str) -> str:
     if has_hidden_characters(text):
         raise HiddenCharacterError
     return text

@@ -53,11 +53,11 @@ class TabOpener:
             CallError: its browser is not running, or its page does not offer it. Nothing was run.
         """
         while True:
-            if there := self._there(session, entry):
+            if there := self._find_tool(session, entry):
                 return there
             running = self._attempts.get((session.id, entry.profile, entry.url))
             if running is None:
-                return await self._attempt(session, entry)
+                return await self._start_attempt(session, entry)
             await running.done.wait()
             if running.error is not None:
                 raise running.error
@@ -72,15 +72,15 @@ class TabOpener:
                         TabAddress(browser.host), "closeSession", closing, _REQUEST_S
                     )
 
-    def _there(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
+    def _find_tool(self, session: Session, entry: CachedEntry) -> LiveEntry | None:
         tab_id = session.opened.get((entry.profile, entry.url))
         return None if tab_id is None else self._catalog.in_tab(session, entry, tab_id)
 
-    async def _attempt(self, session: Session, entry: CachedEntry) -> LiveEntry:
+    async def _start_attempt(self, session: Session, entry: CachedEntry) -> LiveEntry:
         key = session.id, entry.profile, entry.url
         attempt = self._attempts[key] = _Attempt()
         try:
-            return await self._open(session, entry)
+            return await self._open_tab(session, entry)
         except CallError as error:
             attempt.error = error
             raise
@@ -88,14 +88,14 @@ class TabOpener:
             del self._attempts[key]
             attempt.done.set()
 
-    async def _open(self, session: Session, entry: CachedEntry) -> LiveEntry:
+    async def _open_tab(self, session: Session, entry: CachedEntry) -> LiveEntry:
         is_new = await self._make_tab(session, entry)
         for number, wait_s in enumerate(WAITS_S):
             if number or not is_new:
                 await self._load_again(session, entry)
             until = trio.current_time() + wait_s
-            await self._changes.wait_until(lambda: self._there(session, entry) is not None, until=until)
-            if there := self._there(session, entry):
+            await self._changes.wait_until(lambda: self._find_tool(session, entry) is not None, until=until)
+            if there := self._find_tool(session, entry):
                 return there
             _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
         detail = (
@@ -107,10 +107,10 @@ class TabOpener:
     async def _make_tab(self, session: Session, entry: CachedEntry) -> bool:
         """Open a tab for the tool's page, unless the previous one still exists."""
         browser = await self._running_browser(entry)
-        if self._tab(session, entry) is not None:
+        if self._find_tab(session, entry) is not None:
             return False
         create = wire.CreateTab(session=session.id, url=entry.url, title=session.title)
-        answer = await self._ask(TabAddress(browser.host), "createTab", create, entry.origin)
+        answer = await self._request_tab(TabAddress(browser.host), "createTab", create, entry.origin)
         created = msgspec.json.decode(answer, type=wire.CreatedTab)
         session.opened[entry.profile, entry.url] = created.tab_id
         return True
@@ -118,13 +118,13 @@ class TabOpener:
     async def _load_again(self, session: Session, entry: CachedEntry) -> None:
         """Reload a page that failed to load. A loaded page stays: the user may have to sign in."""
         browser = await self._running_browser(entry)
-        tab = self._tab(session, entry)
-        if tab is None or tab.status != "complete" or browser.frame(tab.tab_id, 0):
+        tab = self._find_tab(session, entry)
+        if tab is None or tab.status != "complete" or browser.find_frame(tab.tab_id, 0):
             return
         again = wire.Navigate(session=session.id, tab_id=tab.tab_id, url=entry.url, wait_until="commit")
-        await self._ask(TabAddress(browser.host, tab.tab_id), "browser_navigate", again, entry.origin)
+        await self._request_tab(TabAddress(browser.host, tab.tab_id), "browser_navigate", again, entry.origin)
 
-    def _tab(self, session: Session, entry: CachedEntry) -> wire.Tab | None:
+    def _find_tab(self, session: Session, entry: CachedEntry) -> wire.Tab | None:
         browser = self._registry.live_browser(entry.profile)
         tab_id = session.opened.get((entry.profile, entry.url))
         tab = browser.tabs.get(tab_id) if browser and tab_id is not None else None
@@ -144,7 +144,7 @@ class TabOpener:
             raise CallError(Code.GONE, detail, handed=False)
         return browser
 
-    async def _ask(self, at: TabAddress, method: str, params: wire.Wire, origin: str) -> bytes:
+    async def _request_tab(self, at: TabAddress, method: str, params: wire.Wire, origin: str) -> bytes:
         try:
             return await self._transport.request(at, method, params, _REQUEST_S)
         except CallError as error:

@@ -74,7 +74,7 @@ _icon = msgspec.json.Decoder(_Icon)
 _execution = msgspec.json.Decoder(_Execution)
 
 
-class Shown(NamedTuple):
+class ToolJson(NamedTuple):
     """MCP Tool as JSON, before and after its location (see `in_text`)."""
 
     before: bytes
@@ -86,39 +86,39 @@ class Shown(NamedTuple):
         return len(self.before) + len(self.behind)
 
 
-def with_texts(name: str, definition: bytes, origin: str, words: str) -> Shown:
+def with_texts(name: str, definition: bytes, origin: str, words: str) -> ToolJson:
     """Return a tool with its texts.
 
     `definition` is a page's valid tool. Texts are sanitized, and titles carry the origin. Decorative members
     that are invalid in MCP are omitted, and so are icons without inline data, which a client would fetch from
     the page's address. Icons are also omitted where the tool exceeds MAX_TOOL_BYTES with them.
     """
-    members = _sanitized(definition, origin)
-    shown = _around(name, origin, words, members)
+    members = _sanitize_members(definition, origin)
+    shown = _split_at_location(name, origin, words, members)
     if shown.size > MAX_TOOL_BYTES and members.pop("icons", None):
-        shown = _around(name, origin, words, members)
+        shown = _split_at_location(name, origin, words, members)
     return shown
 
 
-def without_texts(name: str, definition: bytes, origin: str, words: str = TEXTS_LEFT_OUT) -> Shown:
+def without_texts(name: str, definition: bytes, origin: str, words: str = TEXTS_LEFT_OUT) -> ToolJson:
     """Return a tool whose texts are omitted for their length; `list_page_tools` has them."""
     found = _members.decode(definition)
     members: _Members = {"inputSchema": _ANY_OBJECT}
     if hints := _true_hints(found.get("annotations", _NULL)):
         members["annotations"] = hints
-    return _around(name, origin, words, members)
+    return _split_at_location(name, origin, words, members)
 
 
-def _around(name: str, origin: str, words: str, members: _Members) -> Shown:
+def _split_at_location(name: str, origin: str, words: str, members: _Members) -> ToolJson:
     before = b'{"name":%b,"description":"%b' % (msgspec.json.encode(name), in_text(f"{mark_of(origin)} "))
-    return Shown(before, b'%b",%b' % (in_text(f" {words}"), msgspec.json.encode(members)[1:]))
+    return ToolJson(before, b'%b",%b' % (in_text(f" {words}"), msgspec.json.encode(members)[1:]))
 
 
-def _sanitized(definition: bytes, origin: str) -> _Members:
+def _sanitize_members(definition: bytes, origin: str) -> _Members:
     """Return the members other than name and description."""
     found = _members.decode(definition)
     shown: _Members = {key: value for key, value in found.items() if not _is_left_out(key, value)}
-    shown["inputSchema"] = _shown_schema(found.get("inputSchema", _NULL)) or _ANY_OBJECT
+    shown["inputSchema"] = _sanitize_or_drop(found.get("inputSchema", _NULL)) or _ANY_OBJECT
     _mark_title(shown, origin)
     _edit_annotations(shown, origin)
     _pick_icons(shown)
@@ -141,14 +141,14 @@ def _is_left_out(key: str, value: Raw) -> bool:
     return _is_hiding(key, value)
 
 
-def _shown_schema(given: Raw) -> Raw | None:
+def _sanitize_or_drop(given: Raw) -> Raw | None:
     """Return a schema of arguments for clients; None: see `sanitize_schema`."""
     return sanitize_schema(_of_object(given))
 
 
 def shown_schema(definition: bytes) -> bytes:
     """Return the JSON Schema of a tool's arguments with sanitized texts; if invalid, that of any object."""
-    return bytes(_shown_schema(_members.decode(definition).get("inputSchema", _NULL)) or _ANY_OBJECT)
+    return bytes(_sanitize_or_drop(_members.decode(definition).get("inputSchema", _NULL)) or _ANY_OBJECT)
 
 
 def in_text(text: str) -> bytes:
@@ -276,7 +276,7 @@ def in_tab(origin: str, tab: Tab) -> str:
     return _in_tab(host, tab.ordinal, tab.title, tab.active and tab.focused)
 
 
-def describe(page_words: str, own_words: str | None = None) -> str:
+def format_page_text(page_words: str, own_words: str | None = None) -> str:
     """Return the description after the location: the page's own text, marked, or the user's."""
     if own_words is not None:
         return own_words

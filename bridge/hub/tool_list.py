@@ -53,7 +53,7 @@ class EverythingListed:
         return True
 
 
-class _Shown(NamedTuple):
+class _ListedTools(NamedTuple):
     documents: Sequence[DocumentTools]
     cached: Sequence[CachedEntry]
     is_whole: bool
@@ -64,7 +64,7 @@ class _Edition(msgspec.Struct):
     """Values made for one state of catalog and consent."""
 
     key: object
-    shown: _Shown
+    shown: _ListedTools
     written: dict[Era, bytes]
     bindings: Mapping[str, ToolBinding] | None = None
 
@@ -92,66 +92,70 @@ class Listing:
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._edition: _Edition | None = None
 
-    def written(self, era: Era) -> bytes:
+    def format_tools(self, era: Era) -> bytes:
         """Return the MCP Tools as a JSON array in one line, without those that are invalid in this era."""
-        edition = self._current()
+        edition = self._current_edition()
         if era not in edition.written:
-            edition.written[era] = self._write(edition.shown, era)
+            edition.written[era] = self._format_list(edition.shown, era)
         return edition.written[era]
 
-    def bindings(self) -> Mapping[str, ToolBinding]:
+    def listed_bindings(self) -> Mapping[str, ToolBinding]:
         """Return the bindings of the listed names; the same object while they do not change."""
-        edition = self._current()
+        edition = self._current_edition()
         if edition.shown.is_whole:
-            return self._catalog.bindings()
+            return self._catalog.all_bindings()
         if edition.bindings is None:
-            live = chain.from_iterable(document.allowed for document in edition.shown.documents)
+            live = chain.from_iterable(document.allowed_entries for document in edition.shown.documents)
             edition.bindings = {entry.name: entry.binding for entry in chain(live, edition.shown.cached)}
         return edition.bindings
 
-    def told(self) -> object:
+    def fingerprint(self) -> object:
         """Return the fingerprint whose change clients are notified of: the active tab is not in it."""
-        documents, cached, _ = self._show()
-        live = {document.frame_of_browser: document.told for document in documents if document.allowed}
+        documents, cached, _ = self._select_tools()
+        live = {
+            document.frame_of_browser: document.fingerprint
+            for document in documents
+            if document.allowed_entries
+        }
         return self._fixed, live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]
 
-    def _current(self) -> _Edition:
+    def _current_edition(self) -> _Edition:
         key = self._catalog.edition, self._consent.version
         if self._edition is None or self._edition.key != key:
-            self._edition = _Edition(key, self._show(), {})
+            self._edition = _Edition(key, self._select_tools(), {})
         return self._edition
 
-    def _write(self, shown: _Shown, era: Era) -> bytes:
+    def _format_list(self, shown: _ListedTools, era: Era) -> bytes:
         rooms = defaultdict[str, int](int)
         """Bytes that a site has taken."""
         parts = [self._fixed]
         for document in shown.documents:
-            written, taken = document.written(era, MAX_SITE_BYTES - rooms[document.site])
+            written, taken = document.format_tools(era, MAX_SITE_BYTES - rooms[document.site])
             rooms[document.site] += taken
             parts.append(written)
         for entry in shown.cached:
             if entry.tool.is_for(era):
                 room = MAX_SITE_BYTES - rooms[entry.origin]
                 rooms[entry.origin] += entry.shown_within(room).size
-                parts += (b",", entry.definition(room))
+                parts += (b",", entry.format_definition(room))
         return b"".join([*parts, b"]"])
 
-    def _show(self) -> _Shown:
-        documents, cached = self._catalog.documents(), self._catalog.kept()
+    def _select_tools(self) -> _ListedTools:
+        documents, cached = self._catalog.documents(), self._catalog.cached_entries()
         listed = self._within_limit([it for it in documents if self._consent.is_listed(it)])
         may_be_listed = [entry for entry in cached if self._consent.is_cached_listed(entry)]
         if self._room is not None:
-            may_be_listed = may_be_listed[: self._room - _count(listed)]
+            may_be_listed = may_be_listed[: self._room - _count_tools(listed)]
         is_whole = len(listed) == len(documents) and len(may_be_listed) == len(cached)
-        return _Shown(listed, may_be_listed, is_whole)
+        return _ListedTools(listed, may_be_listed, is_whole)
 
     def _within_limit(self, documents: Sequence[DocumentTools]) -> Sequence[DocumentTools]:
         """All of them, or those of the sites with the fewest tools as long as there is room."""
-        if self._room is None or _count(documents) <= self._room:
+        if self._room is None or _count_tools(documents) <= self._room:
             return documents
         counts = Counter[str]()
         for document in documents:
-            counts[document.site] += len(document.allowed)
+            counts[document.site] += len(document.allowed_entries)
         left, admitted = self._room, set[str]()
         for site, count in sorted(counts.items(), key=lambda it: (it[1], it[0])):
             if count > left:
@@ -161,5 +165,5 @@ class Listing:
         return [document for document in documents if document.site in admitted]
 
 
-def _count(documents: Sequence[DocumentTools]) -> int:
-    return sum(len(document.allowed) for document in documents)
+def _count_tools(documents: Sequence[DocumentTools]) -> int:
+    return sum(len(document.allowed_entries) for document in documents)

@@ -24,15 +24,15 @@ class Answer(NamedTuple):
     """The page says, by `isError` or by throwing, that the tool has failed."""
 
 
-class _Flagged(msgspec.Struct, rename="camel"):
+class _ErrorFlag(msgspec.Struct, rename="camel"):
     is_error: bool = False
 
 
-_flagged = msgspec.json.Decoder(_Flagged)
+_flagged = msgspec.json.Decoder(_ErrorFlag)
 _executed = msgspec.json.Decoder(wire.Executed)
 
 
-def read(executed: bytes) -> Answer | CallError:
+def read_result(executed: bytes) -> Answer | CallError:
     """Decode a result of `browser/executeTool`; return an error if it is invalid."""
     if executed.startswith(_BEFORE_PAYLOAD + b"{"):
         payload = executed[len(_BEFORE_PAYLOAD) : -1]
@@ -40,10 +40,10 @@ def read(executed: bytes) -> Answer | CallError:
             return Answer(payload, _flagged.decode(payload).is_error)
         except (msgspec.DecodeError, RecursionError):
             pass  # more than the payload, or one that is no result of a tool
-    return _read(executed)
+    return _decode_result(executed)
 
 
-def _read(executed: bytes) -> Answer | CallError:
+def _decode_result(executed: bytes) -> Answer | CallError:
     try:
         found = _executed.decode(executed)
     except (msgspec.DecodeError, RecursionError):
@@ -51,7 +51,7 @@ def _read(executed: bytes) -> Answer | CallError:
     if found.success:
         payload = bytes(found.payload)
         return Answer(payload, _says_error(payload))
-    return Answer(failed(_thrown(found.payload)), is_error=True)
+    return Answer(failed(_format_thrown(found.payload)), is_error=True)
 
 
 def _says_error(payload: bytes) -> bool:
@@ -61,7 +61,7 @@ def _says_error(payload: bytes) -> bool:
         return False
 
 
-def _thrown(payload: msgspec.Raw) -> str:
+def _format_thrown(payload: msgspec.Raw) -> str:
     try:
         text = msgspec.json.decode(payload, type=str)
     except msgspec.DecodeError:

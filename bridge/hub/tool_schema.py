@@ -54,20 +54,20 @@ class _HandshakeTool(msgspec.Struct, rename=_NAMES):
     output_schema: _SimpleSchema | None = None
 
 
-def fault(definition: dict[str, Any]) -> str:
+def find_fault(definition: dict[str, Any]) -> str:
     """Return why a definition with name and description is an MCP Tool in no era; empty if it is one.
 
     The reason quotes the page.
     """
-    return _fault(definition, _StatelessTool)
+    return _find_fault_in(definition, _StatelessTool)
 
 
 def is_for(era: Era, definition: dict[str, Any]) -> bool:
     """Return whether a definition without a `fault` is an MCP Tool in this era."""
-    return era is Era.STATELESS or not _fault(definition, _HandshakeTool)
+    return era is Era.STATELESS or not _find_fault_in(definition, _HandshakeTool)
 
 
-def _fault(definition: dict[str, Any], shape: type[msgspec.Struct]) -> str:
+def _find_fault_in(definition: dict[str, Any], shape: type[msgspec.Struct]) -> str:
     try:
         msgspec.convert(definition, shape)
     except msgspec.ValidationError as error:

@@ -75,7 +75,7 @@ class Searchable(Protocol):
 T = TypeVar("T", bound=Searchable)
 
 
-def search(entries: Sequence[T], query: str) -> list[list[T]]:
+def search_entries(entries: Sequence[T], query: str) -> list[list[T]]:
     """Return the entries that contain every word of `query`, equal matches together, best first.
 
     A word matches at the beginning of a word and counts a little more as a whole word. The first text that
@@ -86,10 +86,10 @@ def search(entries: Sequence[T], query: str) -> list[list[T]]:
     words = words_of(query)[:MAX_WORDS]
     if not words:
         return [list(entries)]
-    whole = _joined(query)
+    whole = _join_words(query)
     found: dict[int, list[T]] = {}
     for entry in entries:
-        if rank := _rank(entry, words, whole):
+        if rank := _rank_entry(entry, words, whole):
             found.setdefault(rank, []).append(entry)
     return [
         sorted(found[rank], key=lambda entry: not entry.is_active) for rank in sorted(found, reverse=True)
@@ -108,27 +108,27 @@ def in_turns(entries: Iterable[T]) -> list[T]:
 
 def words_of(query: str) -> list[str]:
     """Folded, each once, in order."""
-    return list(dict.fromkeys(_WORD.findall(_folded(query))))
+    return list(dict.fromkeys(_WORD.findall(_fold_text(query))))
 
 
-def nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[str]:
+def find_nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> list[str]:
     """Public names of the tools whose own names look most like `query`; for who has found nothing."""
     public: dict[str, str] = {}
     for entry in entries:
         if len(public) == _MAX_COMPARED:
             break
-        public.setdefault(_joined(entry.own_name)[:_MAX_NEAR], entry.name)
-    own_names = difflib.get_close_matches(_joined(query)[:_MAX_NEAR], public, count, _NEAR)
+        public.setdefault(_join_words(entry.own_name)[:_MAX_NEAR], entry.name)
+    own_names = difflib.get_close_matches(_join_words(query)[:_MAX_NEAR], public, count, _NEAR)
     return [public[own] for own in own_names]
 
 
-def _rank(entry: Searchable, words: Sequence[str], whole: str) -> int:
+def _rank_entry(entry: Searchable, words: Sequence[str], whole: str) -> int:
     """Return the rank of a match; 0: a word is missing."""
     own_name, name = entry.own_name[:_MAX_LABEL], entry.name[:_MAX_LABEL]
     origin, page_words = entry.origin[:_MAX_LABEL], entry.page_words[:MAX_READ]
     title, tab_title = entry.title[:_MAX_LABEL], entry.tab_title[:_MAX_LABEL]
     # Most tools do not have all words: they are passed over before anything is taken apart.
-    everything = _folded(f"{own_name} {origin} {title} {tab_title} {name} {page_words}")
+    everything = _fold_text(f"{own_name} {origin} {title} {tab_title} {name} {page_words}")
     if not all(word in everything for word in words):
         return 0
     texts = (
@@ -160,7 +160,7 @@ class _Text:
         self._weight = weight
         self._text = text
         self._is_name = is_name
-        self._folded = _folded(text)
+        self._folded = _fold_text(text)
         self._apart = ""
 
     def counts(self, word: str) -> int:
@@ -171,9 +171,9 @@ class _Text:
         if not word.isascii():
             return self._weight  # not every script puts spaces between its words
         if not self._apart:
-            self._apart = _apart(self._folded)
+            self._apart = _separate_words(self._folded)
             if self._is_name:  # `addToCart` is itself, and its three words
-                self._apart += _apart(_folded(_HUMP.sub(" ", self._text)))
+                self._apart += _separate_words(_fold_text(_HUMP.sub(" ", self._text)))
         if f" {word} " in self._apart:
             return self._weight + 1
         return self._weight if f" {word}" in self._apart else 0
@@ -181,20 +181,20 @@ class _Text:
 
 def _is_called(name: str, whole: str) -> bool:
     # A name has at most one separator for each letter; most names are too long, or too short.
-    return len(whole) <= len(name) <= 2 * len(whole) and _joined(name) == whole
+    return len(whole) <= len(name) <= 2 * len(whole) and _join_words(name) == whole
 
 
-def _joined(name: str) -> str:
+def _join_words(name: str) -> str:
     """Return a name without separators: `addToCart`, `add_to_cart` and `add to cart` are equal."""
-    return "".join(_WORD.findall(_folded(name[:_MAX_LABEL])))
+    return "".join(_WORD.findall(_fold_text(name[:_MAX_LABEL])))
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     # The same for ASCII, and several times as fast.
     return text.lower() if text.isascii() else text.casefold()
 
 
-def _apart(folded: str) -> str:
+def _separate_words(folded: str) -> str:
     """Put a space on both sides of each word of ASCII; other characters end words, too."""
     return f" {folded.encode('ascii', 'replace').translate(_SPACED).decode()} "
 

@@ -39,7 +39,7 @@ class HostLinked(msgspec.Struct, frozen=True):
     hello: HostHello
 
 
-class Announced(msgspec.Struct, frozen=True):
+class HostAnnouncement(msgspec.Struct, frozen=True):
     """Announcement of a host or its browser, for all sessions."""
 
     host: str
@@ -57,14 +57,14 @@ class DiscoveryFinished(msgspec.Struct, frozen=True):
     """The first scan of all directories of hosts has finished."""
 
 
-Event = HostDiscovered | HostLinked | Announced | HostLost | DiscoveryFinished
+Event = HostDiscovered | HostLinked | HostAnnouncement | HostLost | DiscoveryFinished
 Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
 OnEvent = Callable[[CdpEvent], None]
 """Hears a DevTools event of its subscription, in the order in which they happened. It does not raise."""
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
-"""Shows a page's question to the user and returns an MCP ElicitResult as JSON. It raises a CallError if no user
-can be asked. It is cancelled when the call ends, and after QUESTION_S.
+"""Shows a page's question to the user and returns an MCP ElicitResult as JSON. It raises a CallError if no
+user can be asked. It is cancelled when the call ends, and after QUESTION_S.
 """
 
 
@@ -102,11 +102,11 @@ NO_OBSERVER = CallObserver()
 class TabTransport(Protocol):
     """Requests to tabs, and news from them."""
 
-    def listen(self, listener: Listener) -> None:
+    def set_listener(self, listener: Listener) -> None:
         """Hear all events from now on. The listener neither waits nor raises."""
         ...
 
-    def look(self) -> None:
+    def scan_hosts(self) -> None:
         """Scan for hosts at once; discovered ones are reported before this returns."""
         ...
 
@@ -142,10 +142,10 @@ class TabTransport(Protocol):
             CallError: there is no result; it says why, and whether the page may have got the request.
         """
 
-        def begin(on_finished: OnFinished[bytes | CallError]) -> Operation:
+        def begin_request(on_finished: OnFinished[bytes | CallError]) -> Operation:
             return self.send(tab, method, params, timeout_s, on_finished, observer)
 
-        answer = await wait_outcome(begin)
+        answer = await wait_outcome(begin_request)
         if isinstance(answer, CallError):
             raise answer
         return answer

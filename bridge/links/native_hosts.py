@@ -21,10 +21,10 @@ from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
-    Announced,
     CallObserver,
     DiscoveryFinished,
     Event,
+    HostAnnouncement,
     HostDiscovered,
     HostLinked,
     HostLost,
@@ -104,7 +104,7 @@ class NativeLinks(TabTransport):
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
-                self.look()
+                self.scan_hosts()
                 self._emit(DiscoveryFinished())
                 while True:
                     await self._until_next_look()
@@ -114,8 +114,8 @@ class NativeLinks(TabTransport):
                 if self._holders:
                     self._holders.let_go()
 
-    def listen(self, listener: Listener) -> None:
-        """See `TabTransport.listen`."""
+    def set_listener(self, listener: Listener) -> None:
+        """See `TabTransport.set_listener`."""
         self._listeners.append(listener)
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
@@ -151,10 +151,10 @@ class NativeLinks(TabTransport):
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""
         if tab.host in self._connections and tab.tab_id is not None:
-            self._emit(Announced(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
+            self._emit(HostAnnouncement(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
 
-    def look(self) -> None:
-        """See `TabTransport.look`."""
+    def scan_hosts(self) -> None:
+        """See `TabTransport.scan_hosts`."""
         self._look(at_once=True)
 
     def _look(self, *, at_once: bool) -> None:
@@ -237,7 +237,7 @@ class NativeLinks(TabTransport):
                     _log.debug("host %s is linked (pid %d)", instance, message.pid)
                     self._emit(HostLinked(instance, message))
                 case _:
-                    self._emit(Announced(instance, method, message))
+                    self._emit(HostAnnouncement(instance, method, message))
 
         connection = HostConnection(stream, hear)
         self._connections[instance] = connection

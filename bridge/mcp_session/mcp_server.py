@@ -104,7 +104,7 @@ class McpServer:
 
     async def listed(self, era: Era) -> Parts:
         """The result of `tools/list`."""
-        return call_results.listing(era, await self._router.listing(self._session, era))
+        return call_results.listing(era, await self._router.list_tools(self._session, era))
 
     def listed_resources(self, era: Era) -> Parts:
         """The result of `resources/list`: pictures that tools have taken."""
@@ -128,7 +128,7 @@ class McpServer:
 
     async def capabilities(self) -> dict[str, Any]:
         """What the server can do, and what browsers add to that."""
-        await self._router.settle()
+        await self._router.wait_discovered()
         frames = (frame for _, _, frame in self._router.registry.frames())
         browser = browser_capabilities(frames)
         return {"tools": {"listChanged": True}, "resources": {}, "experimental": {"browser": browser}}

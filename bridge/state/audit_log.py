@@ -22,7 +22,7 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
+from bridge.hub.audit_records import FinishedCall, Record, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
@@ -116,7 +116,7 @@ def _line(now: float, event: str, site: Site, session: Session | None = None) ->
     )
 
 
-def _call_line(now: float, call: Called, *, with_arguments: bool) -> _Line:
+def _call_line(now: float, call: FinishedCall, *, with_arguments: bool) -> _Line:
     line = _line(now, "call", call.site, call.session)
     line.name = _shown(call.name[:_LONGEST], _MAX_NAME)
     line.tool = _shown(call.own_name[:_LONGEST], _MAX_NAME)
@@ -161,7 +161,7 @@ def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
         line.arguments_cut = single_line(beginning.decode(errors="ignore"), ARGUMENTS_BYTES) + "…"
 
 
-def _registration_line(now: float, offered: Registered) -> _Line:
+def _registration_line(now: float, offered: ToolRegistration) -> _Line:
     line = _line(now, "registered", offered.site)
     line.count = len(offered.tools)
     room = LINE_BYTES - len(_encoded(line)) - len(',"tools":[]')
@@ -174,7 +174,7 @@ def _registration_line(now: float, offered: Registered) -> _Line:
     return line
 
 
-def _redefinition_line(now: float, changed: Redefined) -> _Line:
+def _redefinition_line(now: float, changed: ToolRedefinition) -> _Line:
     line = _line(now, "redefined", changed.site)
     line.tool = _shown(changed.tool, _MAX_NAME)
     line.before, line.after = _shown(changed.before, _MAX_HASH), _shown(changed.after, _MAX_HASH)
@@ -228,11 +228,11 @@ class AuditLog:
         try:
             self._tell_left_out(now, ended_by=now)
             match record:
-                case Called():
+                case FinishedCall():
                     self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
-                case Registered() if self._allowances["registered"].allows(record.site.origin, now):
+                case ToolRegistration() if self._allowances["registered"].allows(record.site.origin, now):
                     self._append(_registration_line(now, record), now)
-                case Redefined() if self._allowances["redefined"].allows(record.site.origin, now):
+                case ToolRedefinition() if self._allowances["redefined"].allows(record.site.origin, now):
                     self._append(_redefinition_line(now, record), now)
         except (OSError, PrivateFileError) as error:
             self._warn(error)

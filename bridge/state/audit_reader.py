@@ -99,7 +99,7 @@ class Follower:
 
 
 def outcomes() -> list[str]:
-    """Return the possible values of `Called.outcome`."""
+    """Return the possible values of `FinishedCall.outcome`."""
     return ["ok", "tool-error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
 
 

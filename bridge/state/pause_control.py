@@ -11,7 +11,7 @@ from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.rules.pauses import Pauses, PauseTarget
-from bridge.hub.rules.site_patterns import is_local, matches, read_pattern
+from bridge.hub.rules.site_patterns import is_local, matches_pattern, read_pattern
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFileError
 from native_host.protocol import wire
@@ -139,7 +139,7 @@ def tab_line(tab: wire.Tab) -> str:
 
 
 def _is_affected(tab: wire.Tab, target: Target) -> bool:
-    return matches(target.site, tab.origin) if target.site else tab.owner == target.session
+    return matches_pattern(target.site, tab.origin) if target.site else tab.owner == target.session
 
 
 def called(browser: Browser) -> str:

@@ -282,14 +282,14 @@ class ApprovalsOf:
         except ApprovalsError as error:
             return str(error)
 
-    def has(self, origin: str, client: str) -> bool:
+    def has_approval(self, origin: str, client: str) -> bool:
         """Return whether the user has approved the origin; an empty client means every client."""
         try:
             return self._approvals.has(origin, self._word, client)
         except ApprovalsError:
             return False  # `mcpb doctor` and the status page report it
 
-    async def grant(self, origin: str, choice: str, client: str) -> None:
+    async def grant_approval(self, origin: str, choice: str, client: str) -> None:
         """Store a choice of an approval prompt that lasts (`STORED_CHOICES`).
 
         A choice that cannot be stored holds for this call only.

@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 
 from bridge.hub.cached_tools import (
+    CachedTab,
     CachedTool,
     CachedToolIndex,
     CachedToolRow,
     CalledSite,
     Change,
-    KeptTab,
     TabKey,
     ToolKey,
 )
@@ -110,7 +110,9 @@ class SqliteToolStore:
         """Everything that is kept, by profile, origin and name; without I/O."""
         return self._index.tools()
 
-    def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
+    def record_offer(
+        self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]
+    ) -> bool:
         """Cache the tools that a tab's top document offers now, and drop those that it no longer offers.
 
         The caller leaves incognito tabs out. Returns whether `tools()` differ now; if the file cannot be
@@ -130,10 +132,10 @@ class SqliteToolStore:
         """Return whether a client has called a page tool of this site before; without I/O."""
         return self._index.was_called(CalledSite(profile, origin))
 
-    def called(self, profile: str, origin: str) -> None:
+    def record_call(self, profile: str, origin: str) -> None:
         """Record that a client has called a page tool of this site; later, while nothing can be written."""
         site = CalledSite(profile, origin)
-        if self._index.called(site):
+        if self._index.record_call(site):
             self._unwritten_calls[site] = None
             self.refresh()
 
@@ -151,7 +153,7 @@ class SqliteToolStore:
             raise StoreError(f"{origin!r} is no origin of web pages; write it like https://shop.example")
         try:
             self._bring_up_to_date()
-            going = self._index.of_origin(wanted)
+            going = self._index.forget_origin(wanted)
             self._make(going)
         except _FAILURES as error:
             self._file.close()
@@ -174,7 +176,7 @@ class SqliteToolStore:
                 raise
             _log.warning("%s is damaged (%s): it is moved aside, and a new one begun", self._file.path, error)
             self._file.move_aside()
-            self._file.write(self._index.everything())
+            self._file.write(self._index.as_change())
             self._catch_up()
 
     def _catch_up(self) -> None:
@@ -183,14 +185,14 @@ class SqliteToolStore:
         now = self._clock()
         while self._unwritten:
             at, (url, tools) = next(iter(self._unwritten.items()))
-            self._make(self._index.offered(*at, url, tools, now))
+            self._make(self._index.record_offer(*at, url, tools, now))
             del self._unwritten[at]
         while self._unwritten_calls:
             site = next(iter(self._unwritten_calls))
-            self._make(self._index.called(site))
+            self._make(self._index.record_call(site))
             del self._unwritten_calls[site]
         if abs(now - self._pruned_at) >= PRUNE_APART_S:
-            self._make(self._index.stale(now, self._cached_days))
+            self._make(self._index.expire_stale(now, self._cached_days))
             self._pruned_at = now
 
     def _make(self, change: Change) -> None:
@@ -225,13 +227,13 @@ class _File:
             self._version = version
             tools = list(_tools(connection, index))
             tabs = [
-                KeptTab(TabKey(profile, tab_id), *where)
+                CachedTab(TabKey(profile, tab_id), *where)
                 for profile, tab_id, *where in connection.execute(
                     "SELECT profile, tab_id, origin, url, seen_at FROM tabs"
                 )
             ]
             called = [CalledSite(*row) for row in connection.execute("SELECT profile, origin FROM called")]
-        return index.difference(tools, tabs, called)
+        return index.change_to(tools, tabs, called)
 
     def write(self, change: Change) -> None:
         """All of it or nothing."""

@@ -60,7 +60,7 @@ async def client_of(tools: OwnTools) -> AsyncIterator[McpLines]:
     """A client by hand of a bridge that has them; nothing is said yet."""
     transport = PlayedTransport()
     router = Router(transport)
-    router.provide(tools)
+    router.set_provider(tools)
     transport.happen(DiscoveryFinished())
 
     async def serve(speak: Speak) -> None:
@@ -106,7 +106,7 @@ def offer(
     origin: str = SHOP,
     path: str = "/",
 ) -> bool:
-    return store.offered(profile, tab_id, origin, origin + path, offered)
+    return store.record_offer(profile, tab_id, origin, origin + path, offered)
 
 
 def names(store: SqliteToolStore) -> list[str]:

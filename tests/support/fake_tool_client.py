@@ -70,7 +70,7 @@ class PlayedTools:
             home,
             Approvals(home / "state"),
         )
-        self.router.provide(self.tools)
+        self.router.set_provider(self.tools)
         self.session = Session(SESSION, title="Agent in app")
         self.questions: list[wire.ElicitConfirmation] = []
         self.person: Person | None = None

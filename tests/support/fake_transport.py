@@ -12,9 +12,9 @@ from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.registry import Registry
 from bridge.hub.transport import (
     NO_OBSERVER,
-    Announced,
     CallObserver,
     Event,
+    HostAnnouncement,
     HostDiscovered,
     HostLinked,
     Listener,
@@ -61,10 +61,10 @@ class PlayedTransport(TabTransport):
         self.on_look: Callable[[], None] = lambda: None
         self._listener: Listener = lambda _: None
 
-    def look(self) -> None:
+    def scan_hosts(self) -> None:
         self.on_look()
 
-    def listen(self, listener: Listener) -> None:
+    def set_listener(self, listener: Listener) -> None:
         self._listener = listener
 
     def send(
@@ -106,7 +106,7 @@ class PlayedTransport(TabTransport):
         self.announce(host, browser_hello(), *announcements, wire.HostReplayed())
 
     def announce(self, host: str, *messages: Wire) -> None:
-        self.happen(*(Announced(host, type(message).__name__, message) for message in messages))
+        self.happen(*(HostAnnouncement(host, type(message).__name__, message) for message in messages))
 
 
 # ── What hosts and extensions say, for tests of the hub ─────────────────────────────────────────────────────
@@ -159,14 +159,14 @@ def connect(
     now: float = 0.0,
 ) -> None:
     """Link a host whose browser says all this, up to the end of the replay."""
-    registry.hear(HostDiscovered(host, started_at), now)
-    registry.hear(HostLinked(host, host_hello(host, browser_pid)), now)
+    registry.on_event(HostDiscovered(host, started_at), now)
+    registry.on_event(HostLinked(host, host_hello(host, browser_pid)), now)
     announce(registry, host, browser_hello(profile), *announcements, wire.HostReplayed(), now=now)
 
 
 def announce(registry: Registry, host: str, *messages: wire.Wire, now: float = 0.0) -> None:
     for message in messages:
-        registry.hear(Announced(host, type(message).__name__, message), now)
+        registry.on_event(HostAnnouncement(host, type(message).__name__, message), now)
 
 
 def one_page(*names: str, tab_id: int = 1, **fields: Any) -> Sequence[wire.Wire]:

@@ -13,8 +13,8 @@ import trio.testing
 import hub_steps as steps
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.audit_records import FinishedCall, Record
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
@@ -28,9 +28,9 @@ from bridge.hub.tool_list import Listing
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import (
     NO_OBSERVER,
-    Announced,
     CallObserver,
     DiscoveryFinished,
+    HostAnnouncement,
     HostDiscovered,
     HostLinked,
     HostLost,
@@ -69,7 +69,7 @@ TERMS = Terms(policy=POLICY, pages=PageSettings(sites=(PageSite(origin="*", tool
 """No question about page tools comes between call and answer."""
 
 
-class Memory(NothingKept):
+class Memory(NoToolStore):
     """A store without a disk: of each tool that may be kept, what its page said last."""
 
     def __init__(self) -> None:
@@ -90,7 +90,9 @@ class Memory(NothingKept):
     def tools(self) -> Sequence[CachedToolRow]:
         return [self.kept[key] for key in sorted(self.kept)]
 
-    def offered(self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]) -> bool:
+    def record_offer(
+        self, profile: str, tab_id: int, origin: str, url: str, tools: Sequence[PageTool]
+    ) -> bool:
         del tab_id
         if not is_website(origin):
             return False
@@ -208,7 +210,7 @@ class Player:
         self.transport = WatchedTransport()
         self.transport.player = self
         self.transport.on_request = self._answer
-        self.records: list[Called] = []
+        self.records: list[FinishedCall] = []
         self.router = Router(self.transport, terms=TERMS, store=self.store, keep=self._keep)
         self.listing = Listing(self.router.catalog)
         self.sessions = {name: Session(name) for name in steps.SESSIONS}
@@ -231,7 +233,7 @@ class Player:
         self.transport.happen(DiscoveryFinished())
         self._nursery.start_soon(self.router.run)
         self._told = self._client_view()
-        self._nursery.start_soon(self.router.tell_changes, self._tell)
+        self._nursery.start_soon(self.router.notify_changes, self._tell)
         await self.check()
 
     async def play(self, step: steps.Step) -> None:
@@ -278,7 +280,7 @@ class Player:
     def _say(self, host: str, *messages: wire.Wire) -> None:
         for message in messages:
             self.model.said(host, message, trio.current_time())
-            self.transport.happen(Announced(host, type(message).__name__, message))
+            self.transport.happen(HostAnnouncement(host, type(message).__name__, message))
 
     def _forgotten(self, origin: str) -> None:
         self._follow()
@@ -335,9 +337,9 @@ class Player:
         session = self.sessions[step.session]
         if step.by_tool:
             await self.router.call(session, "list_page_tools", Arguments.of({}))
-            names = [entry.name for entry in self.router.catalog.entries()]
+            names = [entry.name for entry in self.router.catalog.all_entries()]
         else:
-            names = [str(each["name"]) for each in (await self.router.tools(session))[2:]]
+            names = [str(each["name"]) for each in (await self.router.list_tools_decoded(session))[2:]]
         self.model.time_is(trio.current_time())  # a list waits for browsers that have not said everything
         bindings = self._bindings()
         assert sorted(names) == sorted(bindings)
@@ -397,11 +399,11 @@ class Player:
         there = {here.spot: here for here in self.model.here()}
         return {
             entry.name: there[_spot(entry)] if isinstance(entry, LiveEntry) else _kept(entry)
-            for entry in self.router.catalog.entries()
+            for entry in self.router.catalog.all_entries()
         }
 
     def _live_names(self) -> dict[str, Spot]:
-        return {entry.name: _spot(entry) for entry in self.router.catalog.live()}
+        return {entry.name: _spot(entry) for entry in self.router.catalog.live_entries()}
 
     def _target(self, going: Going) -> Target:
         self.model.time_is(trio.current_time())
@@ -602,7 +604,7 @@ class Player:
 
     # ── What came of it ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _check_outcome(self, going: Going, record: Called) -> None:
+    def _check_outcome(self, going: Going, record: FinishedCall) -> None:
         if not going.goes_on:
             code, handed = failure_of(going.made[-1].answer)
             ended = {"result": "ok", "throws": "tool-error"}.get(str(going.made[-1].answer))
@@ -625,7 +627,7 @@ class Player:
         if record.outcome not in {code.name.lower() for code in refusals if code}:
             self._check_why_not(going, record, target)
 
-    def _check_why_not(self, going: Going, record: Called, target: Target) -> None:
+    def _check_why_not(self, going: Going, record: FinishedCall, target: Target) -> None:
         """Why a call reached no page, when nobody refused it."""
         attempt = going.attempt
         match record.outcome:
@@ -674,7 +676,7 @@ class Player:
         return attempt.times_loaded < LOADED_AGAIN + (not attempt.is_new)
 
     def _keep(self, record: Record) -> None:
-        if isinstance(record, Called):
+        if isinstance(record, FinishedCall):
             self.records.append(record)
 
     # ── What is there ───────────────────────────────────────────────────────────────────────────────────────
@@ -689,7 +691,7 @@ class Player:
         self._check_against_a_newcomer()
 
     def _check_live(self) -> None:
-        entries = list(self.router.catalog.live())
+        entries = list(self.router.catalog.live_entries())
         there = {here.spot: here for here in self.model.here()}
         assert {_spot(entry) for entry in entries} == there.keys()
         assert len(entries) == len(there)
@@ -706,13 +708,13 @@ class Player:
 
     def _check_kept(self) -> None:
         assert self.store.kept.keys() == self.model.kept.keys()
-        entries = self.router.catalog.entries()
+        entries = self.router.catalog.all_entries()
         names = [entry.name for entry in entries]
         assert len(set(names)) == len(names)
         assert all(re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}", name) for name in names)
         kept = {_kept(entry): entry.name for entry in entries if isinstance(entry, CachedEntry)}
         assert kept.keys() == self.model.without_tab()
-        live = {entry.name for entry in self.router.catalog.live()}
+        live = {entry.name for entry in self.router.catalog.live_entries()}
         for each, name in kept.items():
             is_plain = name == form_of(each.origin, each.own_name)
             assert is_plain == self.model.has_plain_name(each, live)
@@ -722,10 +724,10 @@ class Player:
 
     def _check_forgotten(self) -> None:
         registry = self.router.registry
-        assert sorted(link.host for link in registry.links()) == sorted(
+        assert sorted(link.host for link in registry.all_browsers()) == sorted(
             host.name for host in self.model.hosts
         )
-        for link in registry.links():
+        for link in registry.all_browsers():
             (known,) = [
                 host
                 for host in self.model.hosts
@@ -753,22 +755,24 @@ class Player:
             announce(newcomer, host.name, *documents)
         for host in hosts:
             if host.lost_at is not None:
-                newcomer.hear(HostLost(host.name), 0.0)
+                newcomer.on_event(HostLost(host.name), 0.0)
         anew = Catalog(newcomer, policy=POLICY, store=self.store)
-        assert [entry.name for entry in self.router.catalog.entries()] == [e.name for e in anew.entries()]
+        assert [entry.name for entry in self.router.catalog.all_entries()] == [
+            e.name for e in anew.all_entries()
+        ]
         assert _inside(self.router.catalog) == _inside(anew)
-        assert self.listing.bindings() == Listing(anew).bindings()
+        assert self.listing.listed_bindings() == Listing(anew).listed_bindings()
         for era in Era:
-            assert self.listing.written(era) == Listing(anew).written(era)
+            assert self.listing.format_tools(era) == Listing(anew).format_tools(era)
 
     # ── What is told ────────────────────────────────────────────────────────────────────────────────────────
 
     def _client_view(self) -> list[tuple[str, str, bytes]]:
-        return [(each.name, each.origin, each.tool.raw) for each in self.router.catalog.entries()]
+        return [(each.name, each.origin, each.tool.raw) for each in self.router.catalog.all_entries()]
 
     def _frames(self) -> set[tuple[str, int, int, int]]:
         """Where tools are, whichever host serves them."""
-        spots = [_spot(entry) for entry in self.router.catalog.live() if not entry.refusal]
+        spots = [_spot(entry) for entry in self.router.catalog.live_entries() if not entry.refusal]
         return {(spot.profile, spot.pid, spot.tab_id, spot.frame_id) for spot in spots}
 
     async def _tell(self) -> None:
@@ -787,7 +791,7 @@ class Player:
             await trio.sleep(GRACE_S + 2 * TOLD_APART_S)
             await self.check()
             assert sorted(self._told) == sorted(self._client_view()), "not told"
-        assert not list(self.router.catalog.live())
+        assert not list(self.router.catalog.live_entries())
 
 
 def _said(step: steps.News, host: Host) -> list[wire.Wire]:
@@ -854,7 +858,7 @@ def _kept(entry: Entry) -> Kept:
 
 def _inside(catalog: Catalog) -> object:
     """Everything that it holds, whatever order it came in."""
-    catalog.entries()
+    catalog.all_entries()
     return (
         {name: entry.binding for name, entry in catalog._by_name.items()},
         {identity: entry.name for identity, entry in catalog._by_identity.items()},
@@ -863,7 +867,7 @@ def _inside(catalog: Catalog) -> object:
             for form, sharing in catalog._by_form.items()
         },
         catalog._where,
-        Listing(catalog).told(),
+        Listing(catalog).fingerprint(),
         {name: entry.binding for name, entry in catalog._kept.items()},
         catalog._namer._names,
         catalog._namer._holders,

@@ -18,7 +18,7 @@ import trio
 from bridge.diagnostics.report import Diagnosis
 from bridge.diagnostics.status_snapshot import Rules, status
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record, Redefined, Registered, Site
+from bridge.hub.audit_records import FinishedCall, Record, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools
 from bridge.hub.router import Router
@@ -79,7 +79,7 @@ def make_audit_documents(home: Path) -> list[Any]:
 
 def _make_records() -> Iterator[Record]:
     site = Site("p1", "Work", _SHOP, 12, 1)
-    call = Called(
+    call = FinishedCall(
         session=_SESSION,
         name="website_tool_shop_example_tab1_getCart",
         outcome="timed_out",
@@ -95,8 +95,10 @@ def _make_records() -> Iterator[Record]:
     )
     yield call
     yield msgspec.structs.replace(call, arguments=Arguments.of({"item": "tea" * 10_000}))
-    yield Redefined(site, "getCart", "before", "after")
-    yield from [Registered(site, ("getCart",))] * 1000  # above the limit, so that an entry counts the rest
+    yield ToolRedefinition(site, "getCart", "before", "after")
+    yield from [
+        ToolRegistration(site, ("getCart",))
+    ] * 1000  # above the limit, so that an entry counts the rest
 
 
 async def make_call_documents() -> list[Any]:
@@ -132,7 +134,7 @@ async def make_status_documents(home: Path) -> list[Any]:
     with closing(SqliteToolStore(get_state_directory(home))) as store:
         cached = msgspec.Raw(b'{"name": "pay", "annotations": {"cache": true}}')
         page = msgspec.structs.replace(tools(1), tools=[cached])
-        store.offered("p1", 1, _SHOP, f"{_SHOP}/", read_tools(page))
+        store.record_offer("p1", 1, _SHOP, f"{_SHOP}/", read_tools(page))
         router = Router(transport := PlayedTransport(), store=store)
         _announce_everything(transport)
         channel, published, server = (

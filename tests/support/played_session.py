@@ -127,13 +127,13 @@ def encoded(message: dict[str, Any]) -> bytes:
 async def session(*, leaves_all: bool, keep: AuditSink = lambda _: None) -> AsyncIterator[Played]:
     pages, client = Pages(), Told()
     router = Router(pages, keep=keep)
-    router.provide(OwnTools(where=where))
+    router.set_provider(OwnTools(where=where))
     pages.happen(DiscoveryFinished())
     pages.connect("h1", *one_page("getCart", "hold"))
     mcp_server = McpServer(router, Session("s1"), lambda: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(router.run)
-        nursery.start_soon(router.tell_changes, mcp_server.tell_list_changed)
+        nursery.start_soon(router.notify_changes, mcp_server.tell_list_changed)
         await trio.testing.wait_all_tasks_blocked()
         async with open_session(mcp_server, client, leaves_all=leaves_all) as session:
             yield Played(router, pages, client, session, nursery)

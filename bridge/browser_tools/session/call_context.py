@@ -70,7 +70,7 @@ class CallContext:
         await self.services.settle()
 
         def is_decided() -> bool:
-            nobody_comes = all(browser.is_live for browser in registry.links())
+            nobody_comes = all(browser.is_live for browser in registry.all_browsers())
             return nobody_comes or bool(tab_access.live_browsers(registry))
 
         await news.wait_until(is_decided, until=trio.current_time() + GRACE_S)
@@ -327,7 +327,7 @@ class CallContext:
 
     async def wait_announced(self, left: Mapping[TabKey, BoundDocument]) -> bool:
         """Wait until the browsers have announced other documents than these, at most SEEN_S."""
-        links = {browser.host: browser for browser in self.services.registry.links()}
+        links = {browser.host: browser for browser in self.services.registry.all_browsers()}
 
         def is_announced() -> bool:
             return all(

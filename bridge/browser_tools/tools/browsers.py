@@ -11,7 +11,7 @@ from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
-from bridge.hub.consent.approval_prompts import answer, form
+from bridge.hub.consent.approval_prompts import make_form, read_answer
 from bridge.hub.consent.user_prompts import shown_client
 from bridge.hub.registry import Browser
 from bridge.hub.transport import QUESTION_S
@@ -88,7 +88,7 @@ async def switch_browser(_given: NoArguments, context: CallContext) -> ToolResul
         )
     named = {each.name: connected[each.device_id] for each in _listed(context)}
     question = f"{shown_client(context.session)} wants to work in another browser. Which one?"
-    chosen = answer(await context.prompts.ask(question, form("Browser", tuple(named))))
+    chosen = read_answer(await context.prompts.ask(question, make_form("Browser", tuple(named))))
     if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
     return _choose(context, named[chosen])

@@ -188,7 +188,7 @@ class Connection:
 
     def _site_of(self, arguments: Arguments) -> str:
         """Which site the call with these arguments concerns."""
-        running = self._serving.router.running()
+        running = self._serving.router.running_calls()
         return next((each.site.origin for each in running if each.arguments is arguments), "")
 
     def _show(self, params: _Params, on_content: OnContent) -> Operation:

@@ -122,7 +122,7 @@ def tools_route(router: Router) -> Route:
 
     async def respond(_: Request) -> Response:
         # A session for this response only: no host learns of it, and its tool bindings go with it.
-        tools = await router.listing(Session("tools"), Era.STATELESS)
+        tools = await router.list_tools(Session("tools"), Era.STATELESS)
         return Response(b'{"tools":%b}\n' % tools, media_type="application/json")
 
     return Route("/tools", respond, methods=["GET"])

@@ -285,7 +285,7 @@ class HttpSessions:
     ) -> None:
         try:
             async with open_sessions(session.server) as new_lane, trio.open_nursery() as nursery:
-                await nursery.start(self._router.tell_changes, session.server.tell_list_changed)
+                await nursery.start(self._router.notify_changes, session.server.tell_list_changed)
                 session.start(new_lane)
                 task_status.started()
                 await session.wait_ended()

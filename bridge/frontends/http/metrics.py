@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridge.frontends.http.http_sessions import TRANSPORTS, HttpSession
-from bridge.hub.audit_records import Called, Record
+from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.router import Router
 from native_host.protocol.wire import Code
 
@@ -30,7 +30,7 @@ OUTCOMES = (
     "unknown_tool",
     *sorted(code.name.lower() for code in Code),
 )
-"""Values of `Called.outcome`. All are exported from the start, so that the first call counts as a change."""
+"""Values of `FinishedCall.outcome`. All are exported from the start, so that the first call counts as a change."""
 OTHER = "other"
 """Outcome of errors whose code is unknown."""
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -57,7 +57,7 @@ def count_now(router: Router, sessions: Iterable[HttpSession]) -> Gauges:
         {**dict.fromkeys(TRANSPORTS, 0), **Counts(each.transport for each in current)},
         sum(each.open_responses for each in current),
         sum(browser.is_live for browser in router.registry.browsers()),
-        len(router.catalog.entries()),
+        len(router.catalog.all_entries()),
     )
 
 
@@ -90,7 +90,7 @@ class Metrics:
 
     def keep(self, record: Record) -> None:
         """Count a call in the hub's records. A step of a batch counts as part of the batch."""
-        if isinstance(record, Called) and not record.step:
+        if isinstance(record, FinishedCall) and not record.step:
             self._calls.labels(record.outcome if record.outcome in OUTCOMES else OTHER).inc()
             self._durations.observe(record.duration_s)
 

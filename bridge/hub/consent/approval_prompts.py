@@ -81,7 +81,7 @@ class ApprovalPrompts:
         question = client_name(request.session), request.origin, request.kind
         if trio.current_time() < self._declined.get(question, -math.inf) + DECLINED_S:
             raise _declined_just_now()
-        choice = await self._choice(request)
+        choice = await self._wait_choice(request)
         if choice == "no":
             self._declined.pop(question, None)
             self._declined[question] = trio.current_time()
@@ -89,7 +89,7 @@ class ApprovalPrompts:
                 del self._declined[next(iter(self._declined))]
         return choice
 
-    async def _choice(self, request: PromptRequest) -> str:
+    async def _wait_choice(self, request: PromptRequest) -> str:
         browser, on_question = self._asking_browser(request.host), request.observer.on_question
         ways: list[Callable[[], Awaitable[_Answer]]] = []
         if browser:
@@ -122,7 +122,7 @@ class ApprovalPrompts:
             choices=list(request.choices),
         )
         if request.observer.on_progress:
-            waiting = f"Waiting for the user: mcpb window in {_name(browser)}"
+            waiting = f"Waiting for the user: mcpb window in {_browser_name(browser)}"
             request.observer.on_progress(wire.Progress(progress=0, message=waiting))
         for _ in range(ATTEMPTS):
             try:
@@ -134,7 +134,7 @@ class ApprovalPrompts:
                 break
             except CallError as error:
                 if error.code != Code.GONE:
-                    return _Answer(failure=_explained(error), is_final=True)
+                    return _Answer(failure=_explain_error(error), is_final=True)
                 if (back := await self._wait_back(browser)) is None:
                     break
                 browser = back
@@ -147,12 +147,12 @@ class ApprovalPrompts:
     async def _wait_back(self, lost: Browser) -> Browser | None:
         """Wait for the browser's next connection: its extension has kept the prompt."""
 
-        def find() -> Browser | None:
+        def find_browser() -> Browser | None:
             found = self._registry.live_browser(lost.profile)
             return found if found and found is not lost and _opens_windows(found) else None
 
-        await self._changes.wait_until(lambda: find() is not None, until=trio.current_time() + BACK_S)
-        return find()
+        await self._changes.wait_until(lambda: find_browser() is not None, until=trio.current_time() + BACK_S)
+        return find_browser()
 
 
 class _Answer(NamedTuple):
@@ -174,14 +174,14 @@ async def _first_choice(ways: Sequence[Callable[[], Awaitable[_Answer]]]) -> str
     answers: list[_Answer] = []
     async with trio.open_nursery() as nursery:
 
-        async def run(way: Callable[[], Awaitable[_Answer]]) -> None:
-            answer = await way()
-            answers.append(answer)
-            if answer.choice or answer.is_final:
+        async def run_way(way: Callable[[], Awaitable[_Answer]]) -> None:
+            read_answer = await way()
+            answers.append(read_answer)
+            if read_answer.choice or read_answer.is_final:
                 nursery.cancel_scope.cancel()
 
         for way in ways:
-            nursery.start_soon(run, way)
+            nursery.start_soon(run_way, way)
     # Two answers may have come before the cancellation: the first decides.
     decided = next((it for it in answers if it.choice or it.is_final), answers[0])
     if decided.failure:
@@ -191,10 +191,10 @@ async def _first_choice(ways: Sequence[Callable[[], Awaitable[_Answer]]]) -> str
 
 async def _ask_in_client(request: PromptRequest, on_question: OnQuestion) -> _Answer:
     words = {WORDS[choice]: choice for choice in request.choices}
-    schema = msgspec.Raw(msgspec.json.encode(form("Allow it?", tuple(words))))
+    schema = msgspec.Raw(msgspec.json.encode(make_form("Allow it?", tuple(words))))
     question = wire.ElicitConfirmation(message=request.text, requested_schema=schema)
     try:
-        word = answer(msgspec.json.decode(await on_question(question)))
+        word = read_answer(msgspec.json.decode(await on_question(question)))
     except CallError as error:
         return _Answer(failure=NoAnswerError(f"the client could not ask the user: {error.detail}"))
     if word in words:
@@ -202,13 +202,13 @@ async def _ask_in_client(request: PromptRequest, on_question: OnQuestion) -> _An
     return _Answer(failure=NoAnswerError("the user was asked and gave no answer"))
 
 
-def form(title: str, choices: tuple[str, ...]) -> dict[str, Any]:
+def make_form(title: str, choices: tuple[str, ...]) -> dict[str, Any]:
     """Return an MCP form with one choice. Its values are readable: some clients show no titles."""
     choice = {"type": "string", "title": title, "enum": list(choices), "default": choices[0]}
     return {"type": "object", "properties": {FIELD: choice}, "required": [FIELD]}
 
 
-def answer(result: Any) -> str:
+def read_answer(result: Any) -> str:
     """Return the choice of an ElicitResult to such a form: `no` if declined, empty if cancelled."""
     match result:
         case {"action": "accept", "content": {"allow": str(choice)}}:
@@ -219,7 +219,7 @@ def answer(result: Any) -> str:
             return ""
 
 
-def _explained(error: CallError) -> CallError:
+def _explain_error(error: CallError) -> CallError:
     """Return the error of a call whose approval window failed."""
     if error.code == Code.PAUSED:
         return error
@@ -240,7 +240,7 @@ def _last_used(browser: Browser) -> float:
     return max((tab.last_accessed for tab in browser.tabs.values()), default=0)
 
 
-def _name(browser: Browser) -> str:
+def _browser_name(browser: Browser) -> str:
     assert browser.hello is not None
     hello = browser.hello
     return single_line(hello.profile.label or hello.browser.brand, _MAX_BROWSER)

@@ -16,7 +16,7 @@ from bridge.hub.catalog_entries import CachedEntry, DocumentTools, Entry, LiveEn
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.consent.user_prompts import client_name
-from bridge.hub.policy import matches
+from bridge.hub.policy import matches_origin
 from bridge.hub.registry import Browser, Frame, Registry
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, quote, single_line
 from native_host.protocol.wire import Code, Use
@@ -39,14 +39,14 @@ class PageToolApprovals(Protocol):
         """Changes when `has` may answer otherwise."""
         ...
 
-    def has(self, origin: str, client: str) -> bool:
+    def has_approval(self, origin: str, client: str) -> bool:
         """Return whether page tools of this origin are allowed to this client; without I/O that waits.
 
         An empty client: to all.
         """
         ...
 
-    async def grant(self, origin: str, choice: str, client: str) -> None:
+    async def grant_approval(self, origin: str, choice: str, client: str) -> None:
         """Keep a choice of the user that lasts (`hour`, `client`, `always`)."""
         ...
 
@@ -89,7 +89,7 @@ class PageToolConsent:
         """Tools whose call was recorded, while `_state` stays."""
         self._state: tuple[object, ...] = ()
 
-    def use(self, settings: PageSettings, *, asks_sites: bool) -> None:
+    def setting_for(self, settings: PageSettings, *, asks_sites: bool) -> None:
         """Decide by other settings from now on."""
         self._settings, self._asks_sites = settings, asks_sites
         self._changes += 1
@@ -105,15 +105,15 @@ class PageToolConsent:
     def is_listed(self, document: DocumentTools) -> bool:
         """Return whether a document's tools stand in `tools/list`."""
         has_values = self._settings.sites or document.browser.page_tools
-        if not has_values and self._default == "on" and document.frame.announced.frame_id == 0:
+        if not has_values and self._default_setting == "on" and document.frame.announced.frame_id == 0:
             return True  # nearly all documents, of which there may be a thousand
         if self.is_off(document):
             return False
-        return not any(self._asked_live(document.browser, document.frame, document.tab_origin, ""))
+        return not any(self._unapproved_live(document.browser, document.frame, document.tab_origin, ""))
 
     def is_cached_listed(self, entry: CachedEntry) -> bool:
         """Return whether a cached tool stands in `tools/list`."""
-        return not self.refusal(entry) and not any(self._asked(entry, ""))
+        return not self.refusal(entry) and not any(self._unapproved_origins(entry, ""))
 
     def is_off(self, document: DocumentTools) -> bool:
         """Return whether a document's tools are not used at all."""
@@ -122,7 +122,7 @@ class PageToolConsent:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def check(self, session: Session, entry: Entry) -> tuple[Doubt, ...]:
+    def find_doubts(self, session: Session, entry: Entry) -> tuple[Doubt, ...]:
         """Return what the user has to allow before this session may call the tool.
 
         Raises:
@@ -132,7 +132,7 @@ class PageToolConsent:
             return (_about_call(client_name(session), entry),) if entry.tool.is_consequential else ()
         if refusal := self.refusal(entry):
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
-        return tuple(self._doubts(session, entry))
+        return tuple(self._find_doubts(session, entry))
 
     def refusal(self, entry: Entry) -> str:
         """Return which value forbids the tool, in words for the user; empty when none does."""
@@ -143,25 +143,25 @@ class PageToolConsent:
                 return f"page tools of {site} are off, by [pages] in config.toml or in the extension's popup"
         return ""
 
-    def _doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
-        for origin in self._asked(entry, client_name(session)):
+    def _find_doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
+        for origin in self._unapproved_origins(entry, client_name(session)):
             yield _about_site(client_name(session), origin)
         if entry.tool.is_consequential:
             yield _about_call(client_name(session), entry)
 
-    def called(self, entry: LiveEntry) -> None:
+    def record_call(self, entry: LiveEntry) -> None:
         """Record that a client has a result of this tool."""
         if entry in self._recorded:
             return
         self._recorded.add(entry)
         profile = entry.offer.browser.profile
         if not self._store.was_called(profile, entry.origin):
-            self._store.called(profile, entry.origin)
+            self._store.record_call(profile, entry.origin)
 
-    async def keep(self, session: Session, doubt: Doubt, choice: str) -> None:
+    async def store_choice(self, session: Session, doubt: Doubt, choice: str) -> None:
         """Keep an answer for later calls, if it is meant to last."""
         if doubt.is_about_site and choice != "once":
-            await self._approvals.grant(doubt.origin, choice, client_name(session))
+            await self._approvals.grant_approval(doubt.origin, choice, client_name(session))
 
     def _is_unrestricted(self, entry: Entry) -> bool:
         """Return whether a live tool is on for every client; remembered until pages or settings change."""
@@ -177,64 +177,64 @@ class PageToolConsent:
         if not isinstance(entry, LiveEntry) or self.refusal(entry):
             return False
         offer = entry.offer
-        if any(use != "on" for _, use in self._uses(offer.browser, offer.source, offer.tab.origin)):
+        if any(use != "on" for _, use in self._settings_of(offer.browser, offer.source, offer.tab.origin)):
             return False
         self._unrestricted.add(entry)
         return True
 
     # ── One site ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(self, entry: Entry, client: str) -> Iterator[str]:
+    def _unapproved_origins(self, entry: Entry, client: str) -> Iterator[str]:
         """Yield the origins that the user has to approve first, for this client or (empty) for all."""
         if isinstance(entry, LiveEntry):
             offer = entry.offer
-            return self._asked_live(offer.browser, offer.source, offer.tab.origin, client)
+            return self._unapproved_live(offer.browser, offer.source, offer.tab.origin, client)
         assert isinstance(entry, CachedEntry), "a tool is in a tab or without one"
         if entry.live is not None:
-            return self._asked(entry.live, client)
+            return self._unapproved_origins(entry.live, client)
         was_called = self._store.was_called(entry.profile, entry.origin)
-        use = self._use(self._in_popup(entry), entry.origin, "on" if was_called else "ask")
+        use = self._setting_of(self._in_popup(entry), entry.origin, "on" if was_called else "ask")
         return self._unless_allowed([(entry.origin, use)], client)
 
-    def _asked_live(self, browser: Browser, frame: Frame, host_page: str, client: str) -> Iterator[str]:
-        return self._unless_allowed(self._uses(browser, frame, host_page), client)
+    def _unapproved_live(self, browser: Browser, frame: Frame, host_page: str, client: str) -> Iterator[str]:
+        return self._unless_allowed(self._settings_of(browser, frame, host_page), client)
 
-    def _uses(self, browser: Browser, frame: Frame, host_page: str) -> Iterator[tuple[str, Use]]:
+    def _settings_of(self, browser: Browser, frame: Frame, host_page: str) -> Iterator[tuple[str, Use]]:
         """Yield the origins that a document's tools belong to, each with its setting."""
         announced = frame.announced
         is_own_page = announced.frame_id == 0 or announced.origin == host_page
         consent: Use = "on" if is_own_page or announced.opened or announced.delegated else "ask"
-        yield announced.origin, self._use(browser.page_tools, announced.origin, consent)
+        yield announced.origin, self._setting_of(browser.page_tools, announced.origin, consent)
         if not is_own_page and host_page:
-            yield host_page, self._use(browser.page_tools, host_page, "on")
+            yield host_page, self._setting_of(browser.page_tools, host_page, "on")
 
     def _unless_allowed(self, uses: Iterable[tuple[str, Use]], client: str) -> Iterator[str]:
         """Yield the origins that the user has to approve."""
         for origin, use in uses:
             if use == "on":
                 continue
-            if origin == OPAQUE or not self._approvals.has(origins.canonicalize(origin), client):
+            if origin == OPAQUE or not self._approvals.has_approval(origins.canonicalize(origin), client):
                 yield origin
 
-    def _use(self, in_popup: Popup, origin: str, consent: Use) -> Use:
+    def _setting_of(self, in_popup: Popup, origin: str, consent: Use) -> Use:
         """Return the value for a site; `consent` holds where no value names it."""
-        return self._named(in_popup, origin) or _strictest([self._default, consent])
+        return self._user_setting(in_popup, origin) or _strictest_of([self._default_setting, consent])
 
     def _is_off(self, in_popup: Popup, origin: str) -> bool:
-        return bool(origin) and (self._named(in_popup, origin) or self._default) == "off"
+        return bool(origin) and (self._user_setting(in_popup, origin) or self._default_setting) == "off"
 
     @property
-    def _default(self) -> Use:
+    def _default_setting(self) -> Use:
         return "ask" if self._asks_sites and self._settings.tools == "on" else self._settings.tools
 
-    def _named(self, in_popup: Popup, origin: str) -> Use | None:
+    def _user_setting(self, in_popup: Popup, origin: str) -> Use | None:
         """Return the user's setting for this site: the stricter one of file and popup."""
         if not in_popup and not self._settings.sites:
             return None
-        said = [site.tools for site in self._settings.sites if matches(site.origin, origin)][:1]
+        said = [site.tools for site in self._settings.sites if matches_origin(site.origin, origin)][:1]
         value = in_popup.get(origins.canonicalize(origin))
         found = [*said, *([value] if value else [])]
-        return _strictest(found) if found else None
+        return _strictest_of(found) if found else None
 
     def _in_popup(self, entry: Entry) -> Popup:
         if isinstance(entry, LiveEntry):
@@ -251,17 +251,17 @@ class SessionApprovals:
         self.version = 0
         self._granted: set[tuple[str, str]] = set()
 
-    def has(self, origin: str, client: str) -> bool:
+    def has_approval(self, origin: str, client: str) -> bool:
         """See `PageToolApprovals`."""
         return (origin, "") in self._granted or (origin, client) in self._granted
 
-    async def grant(self, origin: str, choice: str, client: str) -> None:
+    async def grant_approval(self, origin: str, choice: str, client: str) -> None:
         """See `PageToolApprovals`."""
         self._granted.add((origins.canonicalize(origin), "" if choice == "always" else client))
         self.version += 1
 
 
-def _strictest(uses: Sequence[Use]) -> Use:
+def _strictest_of(uses: Sequence[Use]) -> Use:
     return max(uses, key=STRICTNESS.index)
 
 

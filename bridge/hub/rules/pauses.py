@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.rules.site_patterns import matches
+from bridge.hub.rules.site_patterns import matches_pattern
 from bridge.origins import canonicalize
 from native_host.protocol import wire
 from native_host.protocol.wire import Code, PauseChange
@@ -64,7 +64,7 @@ class Pauses:
 
     def pattern_of(self, origin: str) -> str:
         """Return the pattern that pauses an origin; empty when it is not paused."""
-        return next((pattern for pattern in self.sites if matches(pattern, origin)), "")
+        return next((pattern for pattern in self.sites if matches_pattern(pattern, origin)), "")
 
     def check(self, session: Session, *origins: str) -> None:
         """Let a session call a tool that concerns these origins.

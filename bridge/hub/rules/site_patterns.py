@@ -38,7 +38,7 @@ def read_pattern(text: str) -> str:
     return str(origins.parse_origin(f"{scheme}://{host}"))
 
 
-def matches(pattern: str, origin: str) -> bool:
+def matches_pattern(pattern: str, origin: str) -> bool:
     """Return whether a canonical pattern includes an origin as the browser reports it."""
     origin = origins.canonicalize(origin)
     if "://" in pattern:

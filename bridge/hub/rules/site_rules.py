@@ -35,7 +35,7 @@ class SiteRules:
         self._sessions: list[str] = []
         self._sent: dict[str, wire.SiteRules | None] = {}
         """By linked host; None: nothing yet."""
-        transport.listen(self._on_event)
+        transport.set_listener(self._on_event)
 
     def set_sessions(self, session_ids: Iterable[str]) -> None:
         """Replace the sessions of this bridge."""
@@ -47,7 +47,7 @@ class SiteRules:
         rules = wire.SiteRules(sessions=[self._rules_of(session) for session in self._sessions])
         for host, sent in self._sent.items():
             if rules != sent:
-                self._send(host, rules)
+                self._send_rules(host, rules)
 
     def _on_event(self, event: Event) -> None:
         match event:
@@ -57,7 +57,7 @@ class SiteRules:
             case HostLost():
                 self._sent.pop(event.host, None)
 
-    def _send(self, host: str, rules: wire.SiteRules) -> None:
+    def _send_rules(self, host: str, rules: wire.SiteRules) -> None:
         def on_finished(answer: bytes | CallError) -> None:
             if isinstance(answer, CallError):
                 level = logging.DEBUG if answer.code in _EXPECTED else logging.WARNING

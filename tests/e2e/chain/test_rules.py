@@ -165,7 +165,7 @@ async def test_a_tab_that_is_disconnected_is_forgotten_without_a_word_to_the_bro
     links: NativeLinks, host: PlayedHost, nursery: trio.Nursery
 ) -> None:
     heard: list[object] = []
-    links.listen(heard.append)
+    links.set_listener(heard.append)
     links.disconnect(TabAddress(host.instance, 1))
     with trio.fail_after(SOON_S):
         nursery.start_soon(links.request, TabAddress(host.instance), "getTabs", wire.Asked(), SOON_S)
@@ -193,7 +193,7 @@ async def test_what_the_browser_can_be_commanded_is_no_tool() -> None:
     hello.capabilities.commands = ["browser/executeTool", "createTab", "forwardCDPCommand"]
     transport.happen(DiscoveryFinished())
     transport.connect("h1", hello, *one_page("getCart"))
-    listed = [tool["name"] for tool in await router.tools(Session("ours"))]
+    listed = [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))]
     assert listed == ["list_page_tools", "call_page_tool", "website_tool_shop_example_tab1_getCart"]
 
 

@@ -54,7 +54,7 @@ def session() -> Session:
 async def client(session: Session) -> AsyncIterator[McpLines]:
     transport = PlayedTransport()
     router = Router(transport)
-    router.provide(Album())
+    router.set_provider(Album())
     transport.happen(DiscoveryFinished())
 
     async def serve(speak: Speak) -> None:

@@ -20,7 +20,7 @@ from msgspec import Raw
 from bridge.app import open_hub
 from bridge.cli.group import main
 from bridge.config.settings import Config
-from bridge.hub.audit_records import Called, Registered, Site
+from bridge.hub.audit_records import FinishedCall, Site, ToolRegistration
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import read_tools
 from bridge.hub.tool_definition import mark_of
@@ -143,7 +143,7 @@ def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_ho
     page: dict[str, Any] = {"tab_id": 1, "frame_id": 0, "document_id": "d1", "tools": definitions}
     with closing(SqliteToolStore(mcpb_home / "state")) as store:
         for origin in ("https://shop.example", "https://other.example"):
-            store.offered("p1", 1, origin, f"{origin}/", read_tools(FrameTools(origin=origin, **page)))
+            store.record_offer("p1", 1, origin, f"{origin}/", read_tools(FrameTools(origin=origin, **page)))
         assert (
             "  website_tool_shop_example_a · https://shop.example\n"
             in CliRunner().invoke(main, ["status"]).output
@@ -350,8 +350,8 @@ def log_calls(home: Path, *outcomes: str, ago_s: float = 0, **fields: Any) -> No
     site = Site(origin="https://shop.example", tab_id=12, ordinal=1)
     for outcome in outcomes:
         session = Session("5e55", client=CLAUDE)
-        log.keep(Called(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
-    log.keep(Registered(site, ("getCart", "pay")))
+        log.keep(FinishedCall(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
+    log.keep(ToolRegistration(site, ("getCart", "pay")))
     log.close()
 
 

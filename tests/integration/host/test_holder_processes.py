@@ -295,7 +295,7 @@ async def looking(
 ) -> AsyncIterator[tuple[NativeLinks, list[Event]]]:
     """Links, and what they tell."""
     links, told = NativeLinks([directory], holders), list[Event]()
-    links.listen(told.append)
+    links.set_listener(told.append)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(links.run)
         with trio.fail_after(PATIENCE_S):
@@ -310,7 +310,7 @@ def seen(told: list[Event]) -> list[str]:
 
 async def test_who_does_not_want_the_channel_passes_its_holder_over(short_tmp: Path) -> None:
     async with PlayedHost.in_directory(short_tmp, channel=THEIRS), looking(short_tmp, None) as (links, told):
-        links.look()
+        links.scan_hosts()
         assert seen(told) == []
 
 
@@ -320,7 +320,7 @@ async def test_a_holder_on_its_way_is_waited_for_as_a_host_until_it_is_one(short
         assert told.index(DiscoveryFinished()) == 1
         assert [problem.text for problem in links.problems.values()] == ["it takes its time"]
         async with PlayedHost.in_directory(short_tmp, channel=THEIRS) as host:
-            links.look()
+            links.scan_hosts()
             assert seen(told) == [THEIRS, host.instance]
             assert told[-1] == HostLost(THEIRS)
             assert links.problems == {}

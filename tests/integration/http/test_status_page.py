@@ -34,7 +34,7 @@ from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
 from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, StatusUpdates
 from bridge.hub.argument_validation import NOTHING, Arguments
-from bridge.hub.audit_records import Called, Site
+from bridge.hub.audit_records import FinishedCall, Site
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
@@ -122,10 +122,10 @@ def defined(tab_id: int, *definitions: Any, origin: str = SHOP) -> wire.FrameToo
     return wire.FrameTools(tab_id=tab_id, frame_id=0, document_id="d1", origin=origin, tools=raw)
 
 
-def called(own_name: str = "getCart", outcome: str = "ok", **fields: Any) -> Called:
+def called(own_name: str = "getCart", outcome: str = "ok", **fields: Any) -> FinishedCall:
     client = Session(CLAUDE.id, client=wire.ClientInfo(name="claude-code"))
     site = Site(profile="p1", browser="Chromium", origin=SHOP, tab_id=1, ordinal=1)
-    return Called(client, GET_CART, outcome, 0.25, site, own_name, **fields)
+    return FinishedCall(client, GET_CART, outcome, 0.25, site, own_name, **fields)
 
 
 # ── What it shows ───────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +211,7 @@ async def test_a_call_that_is_over_does_not_run(page: Page, answer: Any) -> None
     page.transport.answer = answer
     page.router.begin(Session("s"), GET_CART, NOTHING, lambda _: None)
     page.router.begin(Session("s"), GET_CART, Arguments(b'{"x":'), lambda _: None)
-    assert page.router.running() == []
+    assert page.router.running_calls() == []
 
 
 async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) -> None:
@@ -666,7 +666,7 @@ async def test_the_error_of_an_invalid_request_names_the_field(served: Served) -
 
 async def test_without_a_browser_a_pause_counts_for_those_that_connect(served: Served) -> None:
     await served.sign_in()
-    served.page.router.registry.links()[0].lost_at = 0
+    served.page.router.registry.all_browsers()[0].lost_at = 0
     answer = await served.pause({"site": SHOP, "paused": True})
     assert (answer.status_code, answer.json()) == (200, {"errors": []})
     assert served.page.router.registry.pauses.sites == (SHOP,)

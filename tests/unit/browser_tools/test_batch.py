@@ -13,7 +13,7 @@ from bridge.browser_tools.tool_output import Image, ToolOutput, ToolResult
 from bridge.browser_tools.tools import turn_answer
 from bridge.browser_tools.tools.batch import LIMIT_S
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called
+from bridge.hub.audit_records import FinishedCall
 from bridge.hub.policy import PolicyRules
 from bridge.hub.transport import CallObserver
 from fake_tool_client import SHOP, PlayedTools, own_tab
@@ -180,8 +180,8 @@ async def test_when_its_time_is_over_what_was_done_is_told(
 # ── The audit log ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def calls(tools: PlayedTools) -> list[Called]:
-    return [record for record in tools.records if isinstance(record, Called)]
+def calls(tools: PlayedTools) -> list[FinishedCall]:
+    return [record for record in tools.records if isinstance(record, FinishedCall)]
 
 
 async def test_each_step_has_a_record_of_its_own_before_that_of_its_batch(tools: PlayedTools) -> None:

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from bridge.hub.client_session import Session
-from bridge.hub.consent.approval_prompts import form
+from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
@@ -497,7 +497,7 @@ def test_the_origin_of_an_address_is_the_one_that_rules_know(url: str, origin: s
 
 
 def test_a_form_has_one_choice_that_every_client_can_show() -> None:
-    assert form("Allow it?", ("for this session", "no")) == {
+    assert make_form("Allow it?", ("for this session", "no")) == {
         "type": "object",
         "properties": {
             "allow": {
@@ -520,7 +520,7 @@ async def test_a_tool_that_is_forbidden_everywhere_is_not_listed_and_says_so_whe
         ToolRule(name="javascript_tool", allow=False),
     )
     tools = PlayedTools(nursery, tmp_path, PolicyRules(tools=rules))
-    names = {tool["name"] for tool in await tools.router.tools(tools.session)}
+    names = {tool["name"] for tool in await tools.router.list_tools_decoded(tools.session)}
     assert "find" in names
     assert "javascript_tool" not in names
     said = await tools.ask_fails("javascript_tool", action="javascript_exec", text="1", tabId=1)

@@ -90,8 +90,8 @@ def test_an_extension_that_does_not_answer_is_named_with_what_came_instead() -> 
 
 def test_a_host_whose_extension_says_nothing_is_shown_although_no_browser_is_known() -> None:
     registry = Registry()
-    registry.hear(HostDiscovered("h1", 1.0), 0.0)
-    registry.hear(HostLinked("h1", host_hello("h1")), 0.0)
+    registry.on_event(HostDiscovered("h1", 1.0), 0.0)
+    registry.on_event(HostLinked("h1", host_hello("h1")), 0.0)
     (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
     assert codes(browser) == ["extension-silent"]
 

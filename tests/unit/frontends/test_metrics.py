@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.errors import CallError, UnknownToolError
 from bridge.frontends.http.metrics import OTHER, Gauges, Metrics
 from bridge.hub.argument_validation import NOTHING
-from bridge.hub.audit_records import Called, CallRecord, Record, Registered, Site, to_each
+from bridge.hub.audit_records import CallRecord, FinishedCall, Record, Site, ToolRegistration, to_each
 from bridge.hub.client_session import Session
 from bridge.hub.tool_result import Answer
 from native_host.protocol import wire
@@ -21,8 +21,10 @@ SITE = Site(profile="p1", browser="Work", origin="https://shop.example", tab_id=
 SESSION = Session("s1", "Claude in shop", wire.ClientInfo(name="claude-code", version="2.1"))
 
 
-def called(outcome: str = "ok", duration_s: float = 0.02) -> Called:
-    return Called(SESSION, "website_tool_shop_example_tab1_addToCart", outcome, duration_s, SITE, "addToCart")
+def called(outcome: str = "ok", duration_s: float = 0.02) -> FinishedCall:
+    return FinishedCall(
+        SESSION, "website_tool_shop_example_tab1_addToCart", outcome, duration_s, SITE, "addToCart"
+    )
 
 
 def read(metrics: Metrics) -> dict[str, float]:
@@ -76,7 +78,7 @@ def test_how_long_calls_took_is_told_in_steps(metrics: Metrics) -> None:
 def test_every_outcome_that_a_record_can_have_is_counted_under_its_own_name(
     metrics: Metrics, how: Answer | Exception | None
 ) -> None:
-    record = CallRecord(SESSION, "t", NOTHING, 0.0).ended(how, 1.0)
+    record = CallRecord(SESSION, "t", NOTHING, 0.0).finish(how, 1.0)
     metrics.keep(record)
     assert read(metrics)[f"mcpb_calls_total{{{record.outcome}}}"] == 1
 
@@ -84,14 +86,14 @@ def test_every_outcome_that_a_record_can_have_is_counted_under_its_own_name(
 def test_an_error_number_that_a_browser_made_up_makes_no_series_of_its_own(metrics: Metrics) -> None:
     before = read(metrics).keys()
     for code in range(1, 50):
-        metrics.keep(CallRecord(SESSION, "t", NOTHING, 0.0).ended(CallError(code, "", handed=True), 1.0))
+        metrics.keep(CallRecord(SESSION, "t", NOTHING, 0.0).finish(CallError(code, "", handed=True), 1.0))
     found = read(metrics)
     assert found[f"mcpb_calls_total{{{OTHER}}}"] == 49
     assert found.keys() == before
 
 
 def test_what_pages_offer_is_no_call(metrics: Metrics) -> None:
-    metrics.keep(Registered(SITE, ("addToCart",)))
+    metrics.keep(ToolRegistration(SITE, ("addToCart",)))
     assert read(metrics)["mcpb_call_duration_seconds_count"] == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record, Registered
+from bridge.hub.audit_records import FinishedCall, Record, ToolRegistration
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
@@ -69,7 +69,7 @@ async def refusal(router: Router, arguments: dict[str, Any] | None = None) -> st
 
 
 async def listed(router: Router) -> list[str]:
-    return [tool["name"] for tool in await router.tools(Session("ours"))][2:]
+    return [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))][2:]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ async def test_a_tool_that_the_policy_forbids_is_not_listed_and_its_call_names_t
 ) -> None:
     router = hub(under(**rules))
     assert await listed(router) == []
-    assert names in router.whats_missing()
+    assert names in router.connection_problem()
     assert names in await refusal(router)
     assert transport.asked == []
-    (called,) = [record for record in records if isinstance(record, Called)]
+    (called,) = [record for record in records if isinstance(record, FinishedCall)]
     assert called.outcome == "not_allowed"
     assert names in called.detail
 
@@ -104,7 +104,7 @@ async def test_in_read_only_mode_a_tool_that_its_page_marks_so_is_called(
 
 async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: Open) -> None:
     router = hub(under(tools=[ToolRule(name="getCart", description="Ask me before you use it.")]))
-    (tool,) = (await router.tools(Session("ours")))[2:]
+    (tool,) = (await router.list_tools_decoded(Session("ours")))[2:]
     assert tool["description"] == f"{mark_of('https://shop.example')} [tab 1] Ask me before you use it."
 
 
@@ -147,7 +147,7 @@ async def test_arguments_that_do_not_fit_are_refused_by_field_and_never_sent(
     assert "count" in await refusal(router, {"count": "two"})
     assert transport.asked == []
     called = records[-1]
-    assert isinstance(called, Called)
+    assert isinstance(called, FinishedCall)
     assert (called.outcome, called.handed) == ("invalid_params", False)
     assert "count" in called.detail
 
@@ -164,7 +164,7 @@ async def test_a_client_that_calls_too_often_is_told_the_limit_and_how_long_to_w
     assert json.loads(await router.call(Session("theirs"), GET_CART, Arguments.of({}))) == CART
     await trio.sleep(30)
     assert json.loads(await router.call(session, GET_CART, Arguments.of({}))) == CART
-    outcomes = [record.outcome for record in records if isinstance(record, Called)]
+    outcomes = [record.outcome for record in records if isinstance(record, FinishedCall)]
     assert outcomes == ["ok", "ok", "rate_limited", "ok", "ok"]
 
 
@@ -223,7 +223,7 @@ async def test_a_call_is_recorded_with_who_where_what_and_what_came_of_it(
     session = Session("ours")
     await router.call(session, GET_CART, Arguments.of({"pin": 1234}))
     called = records[-1]
-    assert isinstance(called, Called)
+    assert isinstance(called, FinishedCall)
     assert (called.session, called.name, called.own_name) == (session, GET_CART, "getCart")
     assert (called.site.origin, called.site.ordinal, called.site.browser) == (ORIGIN, 1, "Chromium")
     assert (called.outcome, called.arguments.value) == ("tool-error", {"pin": 1234})
@@ -239,7 +239,7 @@ async def test_a_call_that_was_given_up_is_recorded_as_cancelled(
     pending.cancel()
     pending.cancel()
     called = records[-1]
-    assert isinstance(called, Called)
+    assert isinstance(called, FinishedCall)
     assert called.outcome == "cancelled"
     assert (outcomes, len(records), len(transport.given_up)) == ([], 2, 1)
 
@@ -252,7 +252,7 @@ async def test_a_call_that_fails_by_our_own_fault_is_recorded_as_well(
     with pytest.raises(ZeroDivisionError):
         await router.call(Session("ours"), GET_CART, Arguments.of({}))
     called = records[-1]
-    assert isinstance(called, Called)
+    assert isinstance(called, FinishedCall)
     assert called.outcome == "internal_error"
 
 
@@ -261,7 +261,7 @@ async def test_a_list_of_tools_is_recorded_when_its_names_are_others(
 ) -> None:
     hub(Terms())
     transport.announce("h1", page(description="new words"), tools(1, "getCart", "checkout"))
-    registered = [record.tools for record in records if isinstance(record, Registered)]
+    registered = [record.tools for record in records if isinstance(record, ToolRegistration)]
     assert registered == [("getCart",), ("getCart", "checkout")]
 
 

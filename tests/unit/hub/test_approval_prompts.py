@@ -33,12 +33,12 @@ class Asking:
         self.transport.answer = None
         self.registry = Registry()
         self.news = ChangeSignal()
-        self.transport.listen(self._on_event)
+        self.transport.set_listener(self._on_event)
         self.prompts = ApprovalPrompts(self.registry, self.transport, self.news, ask_in)
         self.progress: list[str] = []
 
     def _on_event(self, event: Event) -> None:
-        self.registry.hear(event, trio.current_time())
+        self.registry.on_event(event, trio.current_time())
         self.news.notify()
 
     def connect(

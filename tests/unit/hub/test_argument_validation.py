@@ -33,7 +33,7 @@ def tool(schema: Json, name: str = "order") -> PageTool:
 
 def refusal(schema: Json, arguments: Json) -> str:
     began = time.process_time()
-    said = ArgumentCheck().refusal(tool(schema), arguments)
+    said = ArgumentCheck().find_errors(tool(schema), arguments)
     assert time.process_time() - began < SLOW_S
     assert "\n" not in said
     return said
@@ -383,7 +383,7 @@ def test_a_reason_is_logged_once_for_each_schema(caplog: pytest.LogCaptureFixtur
     check = ArgumentCheck()
     for schema in ({"$ref": "#"}, {"$ref": "x"}):
         for _ in range(5):
-            assert check.refusal(tool(schema), {}) == ""
+            assert check.find_errors(tool(schema), {}) == ""
     assert len(caplog.records) == 2
 
 
@@ -426,23 +426,23 @@ def test_half_a_character_in_a_name_does_no_harm() -> None:
 
 def test_a_schema_is_compiled_once_and_those_needed_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Json] = []
-    real = arguments_module._validator
+    real = arguments_module._make_validator
 
     def counting(schema: Json) -> Any:
         compiled.append(schema)
         return real(schema)
 
-    monkeypatch.setattr(arguments_module, "_validator", counting)
+    monkeypatch.setattr(arguments_module, "_make_validator", counting)
     check = ArgumentCheck()
     first = tool({"required": ["n0"]})
     for number in range(MAX_KEPT):
-        assert check.refusal(tool({"required": [f"n{number}"]}), {}) == f"n{number}: is required"
-        assert check.refusal(first, {}) == "n0: is required"
+        assert check.find_errors(tool({"required": [f"n{number}"]}), {}) == f"n{number}: is required"
+        assert check.find_errors(first, {}) == "n0: is required"
     assert len(compiled) == MAX_KEPT
-    check.refusal(tool({"required": ["one more"]}), {})
-    check.refusal(first, {})
+    check.find_errors(tool({"required": ["one more"]}), {})
+    check.find_errors(first, {})
     assert len(compiled) == MAX_KEPT + 1
-    check.refusal(tool({"required": ["n1"]}), {})
+    check.find_errors(tool({"required": ["n1"]}), {})
     assert len(compiled) == MAX_KEPT + 2
 
 

@@ -9,7 +9,7 @@ import trio
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
@@ -180,13 +180,13 @@ async def test_a_listed_name_runs_in_the_page_that_was_listed_and_in_no_other(
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), LISTED)
     session = Session("ours")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     transport.announce("h1", now)
     answer = await router.call(session, TAB1, Arguments.of({}))
     assert transport.executed() == ([(1, now.document_id)] if runs else [])
     if not runs:
         assert "another document" in failure_of(answer)
-        await router.tools(session)
+        await router.list_tools_decoded(session)
         assert json.loads(await router.call(session, TAB1, Arguments.of({}))) == CART
 
 
@@ -211,7 +211,7 @@ async def test_a_frame_in_another_site_s_page_says_in_whose(
     tabs = wire.Tabs(tabs=[tab(2, origin=EVIL, title="My shop")])
     frame = msgspec.structs.replace(tools(2, "getCart", frame_id=5), opened=True)
     transport.connect("h1", tabs, frame)
-    (tool,) = (await router.tools(Session("ours")))[2:]
+    (tool,) = (await router.list_tools_decoded(Session("ours")))[2:]
     place = '[inside https://evil.example · tab 1 "My shop"]'
     assert tool["description"].startswith(f"{mark_of('https://shop.example')} {place}")
 
@@ -245,7 +245,7 @@ async def test_nor_to_a_tab_that_would_be_opened_in_another_profile(
     raw = msgspec.json.encode({"name": "getCart"})
     tool = PageTool.of("getCart", {"name": "getCart", "inputSchema": {"type": "object"}}, raw)
 
-    class Kept(NothingKept):
+    class Kept(NoToolStore):
         def tools(self) -> list[CachedToolRow]:
             return [CachedToolRow("p2", "https://shop.example", "https://shop.example/", tool)]
 
@@ -268,7 +268,7 @@ async def test_a_name_does_not_pass_to_a_copy_of_the_profile_that_runs_beside_it
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"))
     session = Session("ours")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     transport.happen(HostDiscovered("h2", 2.0), HostLinked("h2", host_hello("h2", browser_pid=200)))
     copy = [browser_hello("p1"), wire.Tabs(tabs=[tab(1)]), tools(1, "getCart"), wire.HostReplayed()]
     transport.announce("h2", *copy)

@@ -8,7 +8,7 @@ import trio
 
 from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
@@ -22,7 +22,7 @@ TAB1 = "website_tool_shop_example_tab1_getCart"
 URL = "https://shop.example/cart"
 
 
-class Kept(NothingKept):
+class Kept(NoToolStore):
     """A store with what the test puts into it."""
 
     def __init__(self, *cached: CachedToolRow) -> None:
@@ -65,7 +65,7 @@ def router(transport: PlayedTransport, store: Kept, nursery: trio.Nursery) -> Ro
 
 
 async def page_tools(router: Router, session: Session | None = None) -> dict[str, str]:
-    listed = await router.tools(session or Session("ours"))
+    listed = await router.list_tools_decoded(session or Session("ours"))
     return {tool["name"]: tool["description"] for tool in listed[2:]}
 
 
@@ -130,7 +130,7 @@ async def test_while_a_page_offers_it_only_the_page_s_own_entry_is_listed(
 async def test_what_is_not_kept_is_gone_at_once(router: Router, transport: PlayedTransport) -> None:
     transport.connect("h1", *one_page("getCart", "checkout"))
     session = Session("ours")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     transport.announce("h1", wire.TabRemoved(tab_id=1))
     assert list(await page_tools(router)) == [ANY]
     assert "no longer offers" in failure_of(
@@ -145,7 +145,7 @@ async def test_a_call_opens_the_page_in_a_tab_of_the_session_s_own_and_runs_once
 ) -> None:
     browser = Browser(transport, nursery)
     session = Session("ours", title="Claude Code in shop")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert transport.asked[0].tab == TabAddress("h1")
     assert browser.opened == [wire.CreateTab(session="ours", url=URL, title="Claude Code in shop")]
@@ -299,7 +299,7 @@ async def test_kept_tools_do_not_crowd_out_what_pages_offer_now(
     router = Router(transport, store=store, terms=Terms(max_listed=10))
     transport.happen(DiscoveryFinished())
     transport.connect("h1", *one_page("search", "checkout"))
-    names = [tool["name"] for tool in await router.tools(Session("ours"))]
+    names = [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))]
     assert len(names) == 10
     assert names[2].endswith("_search")
 
@@ -361,7 +361,7 @@ async def test_a_shown_name_goes_on_meaning_its_profile_when_the_page_is_open_in
     router: Router, transport: PlayedTransport, nursery: trio.Nursery
 ) -> None:
     session = Session("ours")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     Browser(transport, nursery)
     transport.announce("h1", wire.Tabs(tabs=[tab(5, "http://shop.example")]))
     transport.announce("h1", tools(5, "getCart", origin="http://shop.example"))
@@ -395,7 +395,7 @@ async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
     router = Router(transport, lambda _: "No browser is connected.", store=store)
     nursery.start_soon(router.run)
     transport.happen(DiscoveryFinished())
-    assert router.whats_missing() == "No browser is connected."
+    assert router.connection_problem() == "No browser is connected."
     answer = json.loads(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))
     listed = answer["content"][0]["text"]
     assert listed.startswith(ANY)

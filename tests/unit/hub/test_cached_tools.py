@@ -57,7 +57,7 @@ def offer(
 ) -> Change:
     """The page at `url` offers these, and what follows is written down."""
     address = f"{origin}/" if url is None else url
-    change = index.offered(TabKey(profile, tab_id), origin, address, offered, now)
+    change = index.record_offer(TabKey(profile, tab_id), origin, address, offered, now)
     index.apply(change)
     return change
 
@@ -142,8 +142,8 @@ def test_for_an_hour_a_page_is_opened_again_with_its_query_and_later_without() -
     index = CachedToolIndex()
     offer(index, tools("a"), url=f"{SHOP}/cart?token=x#top")
     assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart?token=x"]
-    assert not index.stale(NOW + TAB_S)
-    assert index.apply(index.stale(NOW + TAB_S + 1))
+    assert not index.expire_stale(NOW + TAB_S)
+    assert index.apply(index.expire_stale(NOW + TAB_S + 1))
     assert [cached.url for cached in index.tools()] == [f"{SHOP}/cart"]
 
 
@@ -306,7 +306,7 @@ def test_tabs_are_bounded_and_the_oldest_goes() -> None:
     index = CachedToolIndex()
     for number in range(MAX_TABS + 5):
         offer(index, tools("a"), tab_id=number, now=NOW + number)
-    tabs = index.everything().tabs
+    tabs = index.as_change().tabs
     assert {tab.key.tab_id for tab in tabs} == set(range(5, MAX_TABS + 5))
 
 
@@ -314,9 +314,9 @@ def test_tools_that_nobody_offers_any_more_go_after_as_many_days_as_wished() -> 
     index = CachedToolIndex()
     offer(index, tools("a"))
     later = NOW + 30 * 86_400
-    assert index.stale(later).gone_tools == []
-    assert index.stale(later, 30).gone_tools == []
-    index.apply(index.stale(later + 1, 30))
+    assert index.expire_stale(later).gone_tools == []
+    assert index.expire_stale(later, 30).gone_tools == []
+    index.apply(index.expire_stale(later + 1, 30))
     assert names(index) == []
 
 
@@ -325,7 +325,7 @@ def test_forgetting_an_origin_takes_all_profiles_and_nothing_else() -> None:
     for profile in ("p1", "p2"):
         offer(index, tools("a"), profile=profile)
     offer(index, tools("b"), origin="https://other.example", tab_id=2)
-    change = index.of_origin(SHOP)
+    change = index.forget_origin(SHOP)
     assert (len(change.gone_tools), len(change.gone_tabs)) == (2, 2)
     index.apply(change)
     assert names(index) == ["b"]
@@ -335,10 +335,10 @@ def test_a_shelf_is_made_equal_to_what_others_wrote() -> None:
     ours, theirs = CachedToolIndex(), CachedToolIndex()
     offer(ours, tools("mine", "both"))
     offer(theirs, tools("both", "theirs"), url=f"{SHOP}/?x=1", now=NOW + 1)
-    everything = theirs.everything()
-    assert ours.apply(ours.difference(everything.tools, everything.tabs))
+    everything = theirs.as_change()
+    assert ours.apply(ours.change_to(everything.tools, everything.tabs))
     assert ours.tools() == theirs.tools()
-    assert not ours.difference(everything.tools, everything.tabs)
+    assert not ours.change_to(everything.tools, everything.tabs)
 
 
 _OFFERS = st.tuples(
@@ -358,10 +358,10 @@ def test_whatever_pages_offer_just_what_they_last_allowed_is_kept_and_every_brid
     for now, (profile, tab_id, origin, offered) in enumerate(offers):
         page = [tool(name, cache=cache, description=text) for name, (cache, text) in offered.items()]
         before = index.tools()
-        change = index.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        change = index.record_offer(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
         assert index.apply(change) == (index.tools() != before)
         other.apply(change)
-        again = index.offered(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
+        again = index.record_offer(TabKey(profile, tab_id), origin, f"{origin}/?{now}", page, now)
         assert not again
         for each in page if origin != "null" else ():
             model.pop((profile, origin, each.name), None)
@@ -369,6 +369,6 @@ def test_whatever_pages_offer_just_what_they_last_allowed_is_kept_and_every_brid
                 model[profile, origin, each.name] = each.raw
     kept = {(cached.profile, cached.origin, cached.tool.name): cached.tool.raw for cached in index.tools()}
     assert kept == model
-    late, everything = CachedToolIndex(), index.everything()
-    late.apply(late.difference(everything.tools, everything.tabs))
+    late, everything = CachedToolIndex(), index.as_change()
+    late.apply(late.change_to(everything.tools, everything.tabs))
     assert late.tools() == other.tools() == index.tools()

@@ -33,7 +33,7 @@ class Tool:
     def description_without_words(self) -> str:
         return f"[{self.origin}]"
 
-    def description(self) -> str:
+    def format_description(self) -> str:
         return f"[{self.origin}] The page says: {self.page_words}"
 
 

@@ -8,7 +8,7 @@ import trio.testing
 
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Record
+from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router, Terms
@@ -47,7 +47,7 @@ async def router(transport: PlayedTransport, records: list[Record]) -> Router:
 
 
 def words(records: list[Record]) -> list[str]:
-    return [record.outcome for record in records if isinstance(record, Called)]
+    return [record.outcome for record in records if isinstance(record, FinishedCall)]
 
 
 async def test_a_call_is_sent_before_begin_returns_and_ends_with_its_answer(
@@ -165,7 +165,7 @@ async def test_what_would_wait_for_a_router_that_has_ended_is_recorded_as_cancel
     transport.asked[0].on_done(CallError(Code.GONE, handed=False))
     assert (outcomes, words(records)) == ([], ["cancelled"])
     router.begin(Session("ours"), "list_page_tools", NOTHING, outcomes.append)
-    assert (outcomes, words(records), router.running()) == ([], ["cancelled"] * 2, [])
+    assert (outcomes, words(records), router.running_calls()) == ([], ["cancelled"] * 2, [])
 
 
 async def test_a_call_that_was_refused_at_once_is_given_up_where_it_went_then(
@@ -264,7 +264,7 @@ async def test_listing_page_tools_is_a_call(
     nursery.start_soon(router.run)
     await router.call(Session("ours"), "list_page_tools", NOTHING)
     await router.call(Session("ours"), "list_page_tools", Arguments.of({"query": ["hunter2"]}))
-    found = [(each.name, each.outcome, each.detail) for each in records if isinstance(each, Called)]
+    found = [(each.name, each.outcome, each.detail) for each in records if isinstance(each, FinishedCall)]
     assert found == [
         ("list_page_tools", "ok", ""),
         ("list_page_tools", "invalid_params", "query: type"),
@@ -279,7 +279,9 @@ async def test_a_page_tool_that_is_called_by_name_is_one_call(
     for arguments in ({"name": ANY}, {"name": ANY, "arguments": "hunter2"}, {"name": "hunter2"}):
         await router.call(Session("ours"), "call_page_tool", Arguments.of(arguments))
     found = [
-        (each.name, each.own_name, each.outcome, each.detail) for each in records if isinstance(each, Called)
+        (each.name, each.own_name, each.outcome, each.detail)
+        for each in records
+        if isinstance(each, FinishedCall)
     ]
     assert found == [
         ("call_page_tool", "getCart", "ok", ""),

@@ -14,7 +14,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING, Arguments
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
@@ -50,7 +50,7 @@ class Prompts:
         return self.choices.pop(0)
 
 
-class Cache(NothingKept):
+class Cache(NoToolStore):
     """One cached tool, and the sites that clients have called."""
 
     version_of_calls = 0
@@ -67,7 +67,7 @@ class Cache(NothingKept):
     def was_called(self, profile: str, origin: str) -> bool:
         return (profile, origin) in self.sites
 
-    def called(self, profile: str, origin: str) -> None:
+    def record_call(self, profile: str, origin: str) -> None:
         self.sites.add((profile, origin))
         self.version_of_calls += 1
 
@@ -78,7 +78,7 @@ class Hub:
     def __init__(
         self,
         nursery: trio.Nursery,
-        store: NothingKept | None = None,
+        store: NoToolStore | None = None,
         approvals: PageToolApprovals | None = None,
         **terms: Any,
     ) -> None:
@@ -105,7 +105,7 @@ class Hub:
         self.transport.announce("h1", wire.PageTools(sites={SHOP: sites["shop"]}))
 
     async def listed(self) -> list[str]:
-        found = msgspec.json.decode(await self.router.listing(self.session, Era.STATELESS))
+        found = msgspec.json.decode(await self.router.list_tools(self.session, Era.STATELESS))
         return [tool["name"] for tool in found][2:]
 
     async def named(self, **arguments: Any) -> str:
@@ -314,7 +314,7 @@ async def test_a_change_in_the_popup_is_a_change_of_the_list(nursery: trio.Nurse
     async def tell() -> None:
         told.set()
 
-    await nursery.start(hub.router.tell_changes, tell)
+    await nursery.start(hub.router.notify_changes, tell)
     hub.set_in_popup(shop="off")
     with trio.fail_after(30):
         await told.wait()

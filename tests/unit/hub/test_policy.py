@@ -22,9 +22,9 @@ def policy(**rules: Any) -> Policy:
 
 
 def test_without_rules_everything_is_allowed_and_pages_describe_their_tools() -> None:
-    assert Policy().refusal(SHOP, tool()) == ""
+    assert Policy().find_refusal(SHOP, tool()) == ""
     assert Policy().origin_refusal("null") == ""
-    assert Policy().description(SHOP, "pay") is None
+    assert Policy().description_of(SHOP, "pay") is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_deny_beats_allow_and_a_policy_names_the_rule_that_refuses() -> None:
     assert both.origin_refusal("https://x.bank.example") == 'policy.deny has "https://*.bank.example"'
     assert both.origin_refusal("https://x.example") == "policy.allow does not name https://x.example"
     assert both.origin_refusal(SHOP) == ""
-    assert both.refusal("https://x.example", tool()) == "policy.allow does not name https://x.example"
+    assert both.find_refusal("https://x.example", tool()) == "policy.allow does not name https://x.example"
 
 
 def test_the_first_tool_rule_that_fits_and_says_allow_decides() -> None:
@@ -125,16 +125,16 @@ def test_the_first_tool_rule_that_fits_and_says_allow_decides() -> None:
         ToolRule(name="pay*", allow=False),
     )
     ours = policy(tools=rules)
-    assert ours.refusal(SHOP, tool("pay")) == 'policy.tools[2] (origin "*", name "pay*") forbids pay'
-    assert ours.refusal(SHOP, tool("payLater")) == ""
-    assert ours.refusal("https://other.example", tool("payLater")) != ""
-    assert ours.refusal(SHOP, tool("Pay")) == ""
+    assert ours.find_refusal(SHOP, tool("pay")) == 'policy.tools[2] (origin "*", name "pay*") forbids pay'
+    assert ours.find_refusal(SHOP, tool("payLater")) == ""
+    assert ours.find_refusal("https://other.example", tool("payLater")) != ""
+    assert ours.find_refusal(SHOP, tool("Pay")) == ""
 
 
 def test_no_tool_rule_opens_an_origin_that_is_denied_or_overrides_read_only() -> None:
     allows = (ToolRule(allow=True),)
-    assert policy(deny=("*",), tools=allows).refusal(SHOP, tool()) == 'policy.deny has "*"'
-    assert "read_only" in policy(read_only=True, tools=allows).refusal(SHOP, tool())
+    assert policy(deny=("*",), tools=allows).find_refusal(SHOP, tool()) == 'policy.deny has "*"'
+    assert "read_only" in policy(read_only=True, tools=allows).find_refusal(SHOP, tool())
 
 
 def test_the_first_description_that_fits_stands_in_place_of_the_pages() -> None:
@@ -144,20 +144,20 @@ def test_the_first_description_that_fits_stands_in_place_of_the_pages() -> None:
         ToolRule(description="anything"),
     )
     ours = policy(tools=rules)
-    assert ours.description(SHOP, "pay") == "Ask me first."
-    assert ours.description("https://other.example", "pay") == "anything"
-    assert policy(tools=(ToolRule(description=""),)).description(SHOP, "pay") == ""
+    assert ours.description_of(SHOP, "pay") == "Ask me first."
+    assert ours.description_of("https://other.example", "pay") == "anything"
+    assert policy(tools=(ToolRule(description=""),)).description_of(SHOP, "pay") == ""
 
 
 @pytest.mark.parametrize("annotations", [None, [], {}, {"readOnlyHint": 1}, {"readOnlyHint": "true"}])
 def test_read_only_takes_nothing_but_the_pages_clear_word(annotations: Any) -> None:
-    refusal = policy(read_only=True).refusal(SHOP, tool(annotations=annotations))
+    refusal = policy(read_only=True).find_refusal(SHOP, tool(annotations=annotations))
     assert refusal == "policy.read_only is on and the page does not mark pay as read-only"
 
 
 def test_read_only_lets_tools_through_whose_page_says_that_they_change_nothing() -> None:
     reading = tool("getCart", annotations={"readOnlyHint": True})
-    assert policy(read_only=True).refusal(SHOP, reading) == ""
+    assert policy(read_only=True).find_refusal(SHOP, reading) == ""
 
 
 def test_a_rule_that_says_nothing_is_refused() -> None:
@@ -166,7 +166,7 @@ def test_a_rule_that_says_nothing_is_refused() -> None:
 
 
 def test_a_name_from_a_page_cannot_fill_a_refusal_or_break_its_line() -> None:
-    refusal = policy(tools=(ToolRule(allow=False),)).refusal(SHOP, tool("pay\n\u202e" + "x" * 10_000))
+    refusal = policy(tools=(ToolRule(allow=False),)).find_refusal(SHOP, tool("pay\n\u202e" + "x" * 10_000))
     assert len(refusal) < 200
     assert refusal.isprintable()
 
@@ -174,7 +174,7 @@ def test_a_name_from_a_page_cannot_fill_a_refusal_or_break_its_line() -> None:
 def test_a_glob_does_not_explode_on_a_name_that_nearly_fits() -> None:
     ours = policy(tools=(ToolRule(name="*a" * 30 + "b", allow=False),))
     began = time.process_time()
-    assert ours.refusal(SHOP, tool("a" * 5_000)) == ""
+    assert ours.find_refusal(SHOP, tool("a" * 5_000)) == ""
     assert time.process_time() - began < 1.0
 
 

@@ -11,7 +11,7 @@ import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, CallRecord, Record
+from bridge.hub.audit_records import CallRecord, FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome
 from bridge.hub.providers import Resource
@@ -73,18 +73,18 @@ def records() -> list[Record]:
 @pytest.fixture
 async def router(whistle: Whistle, records: list[Record], nursery: trio.Nursery) -> Router:
     router = Router(PlayedTransport(), terms=Terms(rate_limiter=RateLimiter(2)), keep=records.append)
-    router.provide(whistle)
+    router.set_provider(whistle)
     nursery.start_soon(router.run)
     return router
 
 
 def ends(records: list[Record]) -> list[tuple[str, str]]:
-    return [(record.name, record.outcome) for record in records if isinstance(record, Called)]
+    return [(record.name, record.outcome) for record in records if isinstance(record, FinishedCall)]
 
 
 async def test_its_tools_stand_between_ours_and_the_pages(router: Router) -> None:
     with trio.fail_after(30):
-        listed = msgspec.json.decode(await router.listing(SESSION, Era.STATELESS))
+        listed = msgspec.json.decode(await router.list_tools(SESSION, Era.STATELESS))
     assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", "whistle"]
 
 
@@ -94,12 +94,12 @@ async def test_a_call_is_among_those_that_run_until_it_has_its_answer(
     outcomes: list[Outcome] = []
     router.begin(SESSION, "whistle", NOTHING, outcomes.append)
     await trio.testing.wait_all_tasks_blocked()
-    assert [running.name for running in router.running()] == ["whistle"]
+    assert [running.name for running in router.running_calls()] == ["whistle"]
     whistle.may_end.set()
     await trio.testing.wait_all_tasks_blocked()
     assert outcomes == [DONE]
     assert ends(records) == [("whistle", "ok")]
-    assert router.running() == []
+    assert router.running_calls() == []
 
 
 async def test_who_gives_a_call_up_ends_it(router: Router, whistle: Whistle, records: list[Record]) -> None:
@@ -168,7 +168,7 @@ class OwnTools(Whistle):
 async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: trio.Nursery) -> None:
     transport = PlayedTransport()
     router = Router(transport, lambda _: "Run: mcpb demo --serve")
-    router.provide(OwnTools())
+    router.set_provider(OwnTools())
     nursery.start_soon(router.run)
     transport.happen(DiscoveryFinished())
     with trio.fail_after(30):
@@ -186,7 +186,7 @@ async def test_where_only_another_product_s_extension_is_connected_it_is_said_wh
 ) -> None:
     transport = PlayedTransport()
     router = Router(transport, lambda _: "They need mcpb's own extension.")
-    router.provide(OwnTools())
+    router.set_provider(OwnTools())
     nursery.start_soon(router.run)
     transport.happen(DiscoveryFinished())
     theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])

@@ -113,18 +113,20 @@ def test_names_are_always_safe_short_and_different(found: list[Place]) -> None:
 
 def test_what_a_change_does_not_touch_keeps_its_name_and_is_not_told() -> None:
     namer = ToolNamer()
-    assert namer.change([], [place(), place("checkout")]) == {place(), place("checkout")}
-    assert namer.change([place()], [place("search")]) == {place("search")}
-    assert namer.name(place("checkout")) == "website_tool_shop_example_tab1_checkout"
+    assert namer.change_places([], [place(), place("checkout")]) == {place(), place("checkout")}
+    assert namer.change_places([place()], [place("search")]) == {place("search")}
+    assert namer.name_of(place("checkout")) == "website_tool_shop_example_tab1_checkout"
 
 
 def test_a_second_tool_that_would_share_a_name_marks_both_and_its_going_unmarks_the_first() -> None:
     namer = ToolNamer()
-    namer.change([], [place()])
-    assert namer.change([], [place(frame_id=3)]) == {place(), place(frame_id=3)}
-    assert [namer.name(place()), namer.name(place(frame_id=3))] == public_names([place(), place(frame_id=3)])
-    assert namer.change([place(frame_id=3)], []) == {place()}
-    assert namer.name(place()) == "website_tool_shop_example_tab1_getCart"
+    namer.change_places([], [place()])
+    assert namer.change_places([], [place(frame_id=3)]) == {place(), place(frame_id=3)}
+    assert [namer.name_of(place()), namer.name_of(place(frame_id=3))] == public_names(
+        [place(), place(frame_id=3)]
+    )
+    assert namer.change_places([place(frame_id=3)], []) == {place()}
+    assert namer.name_of(place()) == "website_tool_shop_example_tab1_getCart"
 
 
 @given(st.lists(st.tuples(st.sets(places, max_size=8), st.sets(places, max_size=8)), max_size=6))
@@ -132,10 +134,10 @@ def test_names_made_bit_by_bit_are_those_made_at_once(steps: list[tuple[set[Plac
     namer, there, names = ToolNamer(), set[Place](), dict[Place, str]()
     for leaving, coming in steps:
         gone, come = leaving & there, coming - there
-        renamed = namer.change(gone, come)
+        renamed = namer.change_places(gone, come)
         there = (there - gone) | come
         expected = dict(zip(there, public_names(list(there)), strict=True))
-        assert {at: namer.name(at) for at in there} == expected
+        assert {at: namer.name_of(at) for at in there} == expected
         assert renamed == {at for at in there if at in come or names[at] != expected[at]}
         names = expected
 
@@ -143,6 +145,6 @@ def test_names_made_bit_by_bit_are_those_made_at_once(steps: list[tuple[set[Plac
 def test_two_tools_of_a_frame_that_look_alike_do_not_make_every_change_cost_all() -> None:
     namer = ToolNamer()
     alike = [place("a.b"), place("a_b"), place("获取"), place("购物")]
-    namer.change([], alike)
-    assert len({namer.name(at) for at in alike}) == len(alike)
+    namer.change_places([], alike)
+    assert len({namer.name_of(at) for at in alike}) == len(alike)
     assert not namer._is_crowded

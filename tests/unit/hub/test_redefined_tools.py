@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from bridge.hub.audit_records import Record, Redefined
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.audit_records import Record, ToolRedefinition
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.router import Router
 from fake_transport import PlayedTransport, tab, tools
@@ -41,8 +41,8 @@ async def records(transport: PlayedTransport) -> list[Record]:
     return kept
 
 
-def redefined(records: Sequence[Record]) -> list[Redefined]:
-    return [record for record in records if isinstance(record, Redefined)]
+def redefined(records: Sequence[Record]) -> list[ToolRedefinition]:
+    return [record for record in records if isinstance(record, ToolRedefinition)]
 
 
 async def test_a_new_description_under_the_same_name_leaves_both_hashes(
@@ -69,7 +69,7 @@ async def test_a_definition_is_remembered_after_its_document_has_gone(
 async def test_a_definition_is_compared_with_the_one_that_an_earlier_process_has_cached(
     transport: PlayedTransport,
 ) -> None:
-    class Store(NothingKept):
+    class Store(NoToolStore):
         def tools(self) -> Sequence[CachedToolRow]:
             return [CachedToolRow("p1", SHOP, f"{SHOP}/", tool("Paid before"))]
 

@@ -77,7 +77,7 @@ def test_incognito_tabs_are_not_offered_nor_named_in_the_log(caplog: pytest.LogC
 
 def test_nothing_is_offered_before_the_replay_has_ended() -> None:
     registry = Registry()
-    registry.hear(HostDiscovered("h1", 1.0), 0)
+    registry.on_event(HostDiscovered("h1", 1.0), 0)
     announce(registry, "h1", *one_page("a"))
     assert offered(registry) == []
 
@@ -85,27 +85,27 @@ def test_nothing_is_offered_before_the_replay_has_ended() -> None:
 def test_it_is_settled_when_every_live_host_has_been_replayed() -> None:
     registry = Registry()
     assert not registry.is_settled
-    registry.hear(HostDiscovered("h1", 1.0), 0)
-    registry.hear(DiscoveryFinished(), 0)
+    registry.on_event(HostDiscovered("h1", 1.0), 0)
+    registry.on_event(DiscoveryFinished(), 0)
     assert not registry.is_settled
-    registry.hear(HostLost("h1"), 0)
+    registry.on_event(HostLost("h1"), 0)
     assert registry.is_settled
 
 
 def test_the_tools_of_a_vanished_host_stay_for_the_grace_period() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a"))
-    registry.hear(HostLost("h1"), 10.0)
-    registry.expire(10.0 + GRACE_S - 0.01)
+    registry.on_event(HostLost("h1"), 10.0)
+    registry.expire_lost(10.0 + GRACE_S - 0.01)
     assert [name for *_, name in offered(registry)] == ["a"]
-    registry.expire(registry.next_expiry())
+    registry.expire_lost(registry.next_expiry())
     assert offered(registry) == []
 
 
 def test_a_host_that_comes_back_for_the_same_profile_takes_over_at_the_end_of_its_replay() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a"))
-    registry.hear(HostLost("h1"), 10.0)
+    registry.on_event(HostLost("h1"), 10.0)
     connect(registry, "h2", *one_page("a"), started_at=2.0, now=11.0)
     assert offered(registry) == [("h2", 1, 0, "a")]
 
@@ -113,8 +113,8 @@ def test_a_host_that_comes_back_for_the_same_profile_takes_over_at_the_end_of_it
 def test_a_link_that_broke_is_replaced_by_the_next_one_to_the_same_host() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a"))
-    registry.hear(HostLost("h1"), 10.0)
-    registry.hear(HostDiscovered("h1", 1.0), 11.0)
+    registry.on_event(HostLost("h1"), 10.0)
+    registry.on_event(HostDiscovered("h1", 1.0), 11.0)
     assert [name for *_, name in offered(registry)] == ["a"]
     connect(registry, "h1", *one_page("a", "b"), now=11.0)
     assert [name for *_, name in offered(registry)] == ["a", "b"]
@@ -133,14 +133,14 @@ def waiting(registry: Registry) -> dict[str, bool]:
 def test_a_new_host_keeps_what_pages_offered_until_they_have_found_it() -> None:
     registry = Registry()
     connect(registry, "h1", *three_pages())
-    registry.hear(HostLost("h1"), 10.0)
+    registry.on_event(HostLost("h1"), 10.0)
     tabs, first_page, *_ = three_pages()
     connect(registry, "h2", tabs, first_page, started_at=2.0, now=11.0)
     assert waiting(registry) == {"a": False, "b": True, "c": True}
     announce(registry, "h2", tools(2, "b", document_id="d2"), now=12.0)
     assert waiting(registry) == {"a": False, "b": False, "c": True}
     assert registry.next_expiry() == 10.0 + GRACE_S
-    registry.expire(10.0 + GRACE_S)
+    registry.expire_lost(10.0 + GRACE_S)
     assert waiting(registry) == {"a": False, "b": False}
     assert registry.next_expiry() == float("inf")
 
@@ -148,7 +148,7 @@ def test_a_new_host_keeps_what_pages_offered_until_they_have_found_it() -> None:
 def test_a_new_host_that_knows_a_tab_is_closed_keeps_nothing_of_it() -> None:
     registry = Registry()
     connect(registry, "h1", *three_pages())
-    registry.hear(HostLost("h1"), 10.0)
+    registry.on_event(HostLost("h1"), 10.0)
     connect(registry, "h2", wire.Tabs(tabs=[tab(1), tab(2, ordinal=2)]), started_at=2.0, now=11.0)
     assert waiting(registry) == {"a": True, "b": True}
     gone = wire.FrameAddress(tab_id=2, frame_id=0, document_id="d1")
@@ -160,9 +160,9 @@ def test_pages_are_waited_for_across_two_restarts_from_the_first_loss_on() -> No
     registry = Registry()
     tabs, *_ = three_pages()
     connect(registry, "h1", *three_pages())
-    registry.hear(HostLost("h1"), 10.0)
+    registry.on_event(HostLost("h1"), 10.0)
     connect(registry, "h2", tabs, started_at=2.0, now=11.0)
-    registry.hear(HostLost("h2"), 12.0)
+    registry.on_event(HostLost("h2"), 12.0)
     connect(registry, "h3", tabs, started_at=3.0, now=12.5)
     assert waiting(registry) == {"a": True, "b": True, "c": True}
     assert registry.next_expiry() == 10.0 + GRACE_S
@@ -173,16 +173,16 @@ def test_a_new_host_waits_for_the_pages_of_one_that_has_not_ended_yet() -> None:
     tabs, *_ = three_pages()
     connect(registry, "h1", *three_pages())
     connect(registry, "h2", tabs, started_at=2.0, now=11.0)
-    registry.hear(HostLost("h1"), 11.5)
+    registry.on_event(HostLost("h1"), 11.5)
     assert waiting(registry) == {"a": True, "b": True, "c": True}
-    registry.expire(registry.next_expiry())
+    registry.expire_lost(registry.next_expiry())
     assert waiting(registry) == {}
 
 
 def test_tools_stay_while_a_new_host_has_not_said_its_tabs() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("a"))
-    registry.hear(HostLost("h1"), 10.0)
+    registry.on_event(HostLost("h1"), 10.0)
     connect(registry, "h2", started_at=2.0, now=11.0)
     assert waiting(registry) == {"a": True}
 

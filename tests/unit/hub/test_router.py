@@ -106,7 +106,7 @@ async def test_a_name_that_was_listed_and_is_gone_is_a_result_that_says_so(
 ) -> None:
     transport.connect("h1", *one_page("getCart"))
     session = Session("ours")
-    await router.tools(session)
+    await router.list_tools_decoded(session)
     transport.announce("h1", tools(1))
     assert "no longer offers" in failure_of(await router.call(session, GET_CART, Arguments.of({})))
     assert transport.asked == []
@@ -145,7 +145,7 @@ async def test_the_list_waits_for_hosts_that_have_not_said_everything_yet(
         transport.connect("h1", *one_page("getCart"))
 
     nursery.start_soon(reply_late)
-    assert GET_CART in [tool["name"] for tool in await router.tools(Session("ours"))]
+    assert GET_CART in [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))]
 
 
 async def test_the_list_does_not_wait_longer_than_a_second(
@@ -153,7 +153,7 @@ async def test_the_list_does_not_wait_longer_than_a_second(
 ) -> None:
     transport.happen(HostDiscovered("h1", 1.0))
     began = trio.current_time()
-    assert len(await router.tools(Session("ours"))) == 2
+    assert len(await router.list_tools_decoded(Session("ours"))) == 2
     assert trio.current_time() - began == pytest.approx(SETTLE_S)
 
 
@@ -234,7 +234,7 @@ async def test_the_first_change_is_told_at_once_and_later_ones_are_joined(
         told_at.append(trio.current_time() - began)
 
     transport.connect("h1", *one_page("a"))
-    nursery.start_soon(router.tell_changes, tell)
+    nursery.start_soon(router.notify_changes, tell)
     await trio.testing.wait_all_tasks_blocked()
     began = trio.current_time()
     for names in (["a", "b"], ["b"], ["b", "c"]):
@@ -257,7 +257,7 @@ async def test_what_does_not_change_the_list_is_not_told(
         told += 1
 
     transport.connect("h1", *one_page("a"))
-    nursery.start_soon(router.tell_changes, tell)
+    nursery.start_soon(router.notify_changes, tell)
     await trio.testing.wait_all_tasks_blocked()
     transport.announce("h1", wire.TabChanged(tab=tab(1, active=True, focused=True)), tools(1, "a"))
     await trio.sleep(5)
@@ -277,7 +277,7 @@ async def test_a_browser_that_comes_back_with_the_same_tools_is_no_change(
         told += 1
 
     transport.connect("h1", *one_page("a"))
-    nursery.start_soon(router.tell_changes, tell)
+    nursery.start_soon(router.notify_changes, tell)
     await trio.testing.wait_all_tasks_blocked()
     transport.happen(HostLost("h1"))
     transport.connect("h2", *one_page("a"), started_at=2.0)
@@ -297,7 +297,7 @@ async def test_a_page_that_changes_its_tools_all_the_time_is_looked_at_twice_a_s
         told_at.append(trio.current_time())
 
     transport.connect("h1", *one_page("a"))
-    nursery.start_soon(router.tell_changes, tell)
+    nursery.start_soon(router.notify_changes, tell)
     for number in range(200):
         await trio.sleep(0.01)
         transport.announce("h1", tools(1, f"tool{number}"))
@@ -316,7 +316,7 @@ async def test_a_vanished_browser_is_a_change_only_after_the_grace_period(
         gone_at.append(trio.current_time())
 
     transport.connect("h1", *one_page("a"))
-    nursery.start_soon(router.tell_changes, tell)
+    nursery.start_soon(router.notify_changes, tell)
     await trio.testing.wait_all_tasks_blocked()
     lost_at = trio.current_time()
     transport.happen(HostLost("h1"))
@@ -326,7 +326,7 @@ async def test_a_vanished_browser_is_a_change_only_after_the_grace_period(
 
 # ── Our own two tools ────────────────────────────────────────
 async def test_they_are_listed_first_whatever_pages_do(router: Router) -> None:
-    listed = await router.tools(Session("ours"))
+    listed = await router.list_tools_decoded(Session("ours"))
     assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool"]
 
 

@@ -10,7 +10,7 @@ from shutil import which
 import pytest
 
 from bridge.errors import CallError
-from bridge.hub.rules.site_patterns import matches, read_pattern
+from bridge.hub.rules.site_patterns import matches_pattern, read_pattern
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.hub.transport import HostLinked
 from bridge.origins import OriginError
@@ -63,7 +63,7 @@ console.log(JSON.stringify({
 
 @pytest.mark.parametrize(("pattern", "origin", "is_included"), TABLE["matches"])
 def test_a_pattern_includes_the_origins_of_the_table(pattern: str, origin: str, is_included: bool) -> None:
-    assert matches(pattern, origin) is is_included
+    assert matches_pattern(pattern, origin) is is_included
 
 
 @pytest.mark.parametrize(("text", "canonical"), TABLE["canonical"])

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.hub.cached_tools import CachedToolRow, NothingKept
+from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.client_session import Session
 from bridge.hub.meta_tools import TOOLS
@@ -36,7 +36,7 @@ def catalog(registry: Registry) -> Catalog:
 
 
 def written(listing: Listing, era: Era = Era.STATELESS) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = msgspec.json.decode(listing.written(era))
+    found: list[dict[str, Any]] = msgspec.json.decode(listing.format_tools(era))
     return found
 
 
@@ -75,9 +75,9 @@ def test_an_era_is_shown_what_is_a_tool_in_it(registry: Registry, catalog: Catal
 def test_nothing_is_written_again_while_nothing_is_another(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a"))
     listing = Listing(catalog)
-    before = listing.written(Era.STATELESS)
+    before = listing.format_tools(Era.STATELESS)
     announce(registry, "h1", tools(1, "a"), wire.Paused(sites=["https://shop.example"]))
-    assert listing.written(Era.STATELESS) is before
+    assert listing.format_tools(Era.STATELESS) is before
 
 
 def test_where_a_tool_lives_is_as_its_tab_is_now(registry: Registry, catalog: Catalog) -> None:
@@ -95,11 +95,11 @@ def test_of_a_list_that_is_announced_again_only_the_tools_that_are_others_are_ma
     tabs = wire.Tabs(tabs=[tab(1), tab(2, origin="https://other.example")])
     connect(registry, "h1", tabs, page(1, {"name": "a"}, {"name": "b"}, {"name": "c"}), tools(2, "d"))
     listing = Listing(catalog)
-    before = {entry.own_name: entry for entry in catalog.live()}
+    before = {entry.own_name: entry for entry in catalog.live_entries()}
     written(listing)
     announce(registry, "h1", page(1, {"name": "c"}, {"name": "b", "x": 1}, {"name": "e"}))
     assert names(listing) == ["c", "b", "e", "d"]
-    after = {entry.own_name: entry for entry in catalog.live()}
+    after = {entry.own_name: entry for entry in catalog.live_entries()}
     assert [name for name in after if before.get(name) is after[name]] == ["c", "d"]
 
 
@@ -115,22 +115,22 @@ def test_the_same_list_of_another_page_is_another_page_s(
     registry: Registry, catalog: Catalog, later: wire.FrameTools
 ) -> None:
     connect(registry, "h1", *one_page("a"))
-    (before,) = catalog.live()
+    (before,) = catalog.live_entries()
     announce(registry, "h1", later)
-    (after,) = catalog.live()
+    (after,) = catalog.live_entries()
     assert after.binding != before.binding
 
 
 def test_what_a_page_no_longer_offers_is_not_held_on_to(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a", "b"))
     listing, session = Listing(catalog), Session("ours")
-    session.show(listing.bindings())
+    session.bind_names(listing.listed_bindings())
     written(listing)
-    entry, _ = catalog.live()
+    entry, _ = catalog.live_entries()
     gone = weakref.ref(entry)
     del entry
     announce(registry, "h1", tools(1, "b"))
-    session.show(listing.bindings())
+    session.bind_names(listing.listed_bindings())
     written(listing)
     gc.collect()
     assert gone() is None
@@ -139,12 +139,12 @@ def test_what_a_page_no_longer_offers_is_not_held_on_to(registry: Registry, cata
 def test_sessions_that_were_shown_the_same_share_it(registry: Registry, catalog: Catalog) -> None:
     connect(registry, "h1", *one_page("a"))
     listing = Listing(catalog, max_listed=100)
-    before = listing.bindings()
+    before = listing.listed_bindings()
     announce(registry, "h1", wire.TabChanged(tab=tab(1, title="Basket")))
-    assert listing.bindings() is before
+    assert listing.listed_bindings() is before
     announce(registry, "h1", tools(1, "a", "b"))
-    assert listing.bindings() is not before
-    assert listing.bindings() is catalog.bindings()
+    assert listing.listed_bindings() is not before
+    assert listing.listed_bindings() is catalog.all_bindings()
 
 
 def test_more_tools_than_there_is_room_for_are_not_listed_and_change_unheard(
@@ -153,16 +153,16 @@ def test_more_tools_than_there_is_room_for_are_not_listed_and_change_unheard(
     connect(registry, "h1", *one_page("a", "b"))
     listing = Listing(catalog, max_listed=len(OURS) + 2)
     assert names(listing) == ["a", "b"]
-    told = listing.told()
+    told = listing.fingerprint()
     announce(registry, "h1", tools(1, "a", "b", "c"))
-    assert (names(listing), dict(listing.bindings())) == ([], {})
-    assert listing.told() != told
-    told = listing.told()
+    assert (names(listing), dict(listing.listed_bindings())) == ([], {})
+    assert listing.fingerprint() != told
+    told = listing.fingerprint()
     announce(registry, "h1", tools(1, "a", "b", "d"))
-    assert listing.told() == told
+    assert listing.fingerprint() == told
 
 
-class Kept(NothingKept):
+class Kept(NoToolStore):
     """A store that has these from the start."""
 
     def __init__(self, *own_names: str) -> None:
@@ -179,7 +179,7 @@ def test_what_is_kept_fills_the_room_that_is_left(registry: Registry) -> None:
     connect(registry, "h1", *one_page("a"))
     listing = Listing(catalog, max_listed=len(OURS) + 2)
     assert names(listing) == ["a", "c"]
-    assert [name.rpartition("_")[2] for name in listing.bindings()] == ["a", "c"]
+    assert [name.rpartition("_")[2] for name in listing.listed_bindings()] == ["a", "c"]
     assert "no tab is open" in written(listing)[-1]["description"]
 
 
@@ -196,7 +196,7 @@ def test_a_site_with_more_tools_than_there_is_room_for_does_not_hide_the_others(
     announce(registry, "h1", tools(2, "search", "buy", origin=OTHER))
     listing = Listing(catalog, max_listed=128)
     assert names(listing) == ["search", "buy"]
-    assert len(listing.bindings()) == 2
+    assert len(listing.listed_bindings()) == 2
 
 
 def test_frames_of_a_page_share_its_limits(registry: Registry, catalog: Catalog) -> None:
@@ -220,7 +220,7 @@ def test_a_tool_above_its_limit_is_listed_without_its_texts_and_keeps_its_hints(
     assert shown["inputSchema"] == {"type": "object"}
     assert shown["annotations"] == {"readOnlyHint": True}
     assert shown["description"] == f"{mark_of('https://shop.example')} [tab 1] {TEXTS_LEFT_OUT}"
-    (entry,) = catalog.entries()
+    (entry,) = catalog.all_entries()
     assert msgspec.json.decode(entry.shown_schema) == long
 
 
@@ -238,7 +238,7 @@ def test_a_site_above_its_limit_has_its_further_tools_listed_without_texts(
     assert 5 < len(with_texts) < 11
     assert with_texts == [tool["name"] for tool in shown][: len(with_texts)]
     assert "description" in other["inputSchema"]
-    assert len(listing.written(Era.STATELESS)) < MAX_SITE_BYTES + 100 * 600
+    assert len(listing.format_tools(Era.STATELESS)) < MAX_SITE_BYTES + 100 * 600
 
 
 def test_the_users_own_description_is_never_left_out(registry: Registry) -> None:

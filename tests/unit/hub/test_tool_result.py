@@ -33,7 +33,7 @@ CART = b'{"content":[{"type":"text","text":"tea"}]}'
     ],
 )
 def test_the_page_s_result_is_passed_on_byte_for_byte(executed: bytes) -> None:
-    assert tool_result.read(executed) == Answer(CART, is_error=False)
+    assert tool_result.read_result(executed) == Answer(CART, is_error=False)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_page_s_result_is_passed_on_byte_for_byte(executed: bytes) -> None:
 )
 @pytest.mark.parametrize("form", [b'{"success":true,"payload":%b}', b'{"payload":%b,"success":true}'])
 def test_a_failure_is_what_the_page_calls_one(payload: bytes, is_error: bool, form: bytes) -> None:
-    assert tool_result.read(form % payload) == Answer(payload, is_error)
+    assert tool_result.read_result(form % payload) == Answer(payload, is_error)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_failure_is_what_the_page_calls_one(payload: bytes, is_error: bool, fo
     [("Error: out of tea", "Error: out of tea"), ("", "did not say why"), ({"reason": 1}, '{"reason":1}')],
 )
 def test_what_a_tool_threw_is_told_as_a_failure(thrown: Any, said: str) -> None:
-    answer = tool_result.read(msgspec.json.encode({"success": False, "payload": thrown}))
+    answer = tool_result.read_result(msgspec.json.encode({"success": False, "payload": thrown}))
     assert isinstance(answer, Answer)
     assert answer.is_error
     assert said in msgspec.json.decode(answer.result)["content"][0]["text"]
@@ -74,6 +74,6 @@ def test_what_a_tool_threw_is_told_as_a_failure(thrown: Any, said: str) -> None:
     ],
 )
 def test_what_cannot_be_read_may_have_run(executed: bytes) -> None:
-    error = tool_result.read(executed)
+    error = tool_result.read_result(executed)
     assert isinstance(error, CallError)
     assert (error.code, error.handed) == (Code.INTERNAL_ERROR, True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from bridge.hub import tool_search as search_module
-from bridge.hub.tool_search import MAX_READ, MAX_WORDS, in_turns, nearest, search, words_of
+from bridge.hub.tool_search import MAX_READ, MAX_WORDS, find_nearest, in_turns, search_entries, words_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Tool:
 
 
 def found(tools: list[Tool], query: str) -> list[Tool]:
-    return [tool for equals in search(tools, query) for tool in equals]
+    return [tool for equals in search_entries(tools, query) for tool in equals]
 
 
 def own_names(tools: list[Tool], query: str) -> list[str]:
@@ -137,8 +137,8 @@ def test_a_name_of_many_words_finds_its_own_tool_first() -> None:
 
 def test_those_that_fit_equally_well_are_together() -> None:
     tools = [Tool("a", page_words="cart"), Tool("cart"), Tool("b", page_words="cart")]
-    assert search(tools, "cart") == [[tools[1]], [tools[0], tools[2]]]
-    assert search(tools, "") == [tools]
+    assert search_entries(tools, "cart") == [[tools[1]], [tools[0], tools[2]]]
+    assert search_entries(tools, "") == [tools]
 
 
 def test_each_text_is_folded_once_however_many_words_are_looked_for(
@@ -150,7 +150,7 @@ def test_each_text_is_folded_once_however_many_words_are_looked_for(
         folded.append(text)
         return text.casefold()
 
-    monkeypatch.setattr(search_module, "_folded", fold)
+    monkeypatch.setattr(search_module, "_fold_text", fold)
     text = "a é b c d e f g h" + "x" * MAX_READ
     assert found([Tool("n", page_words=text)], "a b c d e f g h")
     assert folded.count(text[:MAX_READ]) == 1
@@ -158,5 +158,5 @@ def test_each_text_is_folded_once_however_many_words_are_looked_for(
 
 def test_a_name_that_was_misspelt_is_met_with_its_neighbours() -> None:
     tools = [Tool("checkout", name="n1"), Tool("addToCart", name="n2"), Tool("addToCard", name="n3")]
-    assert nearest(tools, "add_to_kart") == ["n2", "n3"]
-    assert nearest(tools, "weather") == []
+    assert find_nearest(tools, "add_to_kart") == ["n2", "n3"]
+    assert find_nearest(tools, "weather") == []

@@ -38,10 +38,10 @@ class Links(NativeLinks):
         super().__init__([directory])
         self.directory = directory
         self.registry = Registry()
-        self.listen(self._keep)
+        self.set_listener(self._keep)
 
     def _keep(self, event: Event) -> None:
-        self.registry.hear(event, trio.current_time())
+        self.registry.on_event(event, trio.current_time())
 
     @property
     def offered(self) -> list[str]:
@@ -418,7 +418,7 @@ async def test_what_ends_with_its_host_ends_after_the_host_is_known_to_be_lost(
 ) -> None:
     """Else who asks once more would ask the same host."""
     happened: list[object] = []
-    links.listen(lambda event: happened.append(type(event)))
+    links.set_listener(lambda event: happened.append(type(event)))
     with trio.fail_after(SOON_S):
         links.send(TabAddress(host.instance), "getTabs", wire.Asked(), SOON_S, happened.append)
         await host.heard("getTabs")
@@ -700,7 +700,7 @@ async def test_a_directory_that_others_can_write_to_is_not_used(short_tmp: Path)
     directory.chmod(0o777)
     links = Links(directory)
     looked: list[Event] = []
-    links.listen(looked.append)
+    links.set_listener(looked.append)
     with trio.fail_after(SOON_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(links.run)

@@ -17,7 +17,7 @@ import trio.lowlevel
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.audit_records import Called, Record
+from bridge.hub.audit_records import FinishedCall, Record
 from bridge.mcp_session import session as mcp_session
 from native_host.protocol import wire
 from played_session import (
@@ -225,7 +225,7 @@ async def test_a_call_with_malformed_params_is_recorded_with_field_and_rule(
             while 1 not in played.client.answered():
                 await trio.lowlevel.checkpoint()
             await trio.testing.wait_all_tasks_blocked()
-    (call,) = [record for record in kept if isinstance(record, Called)]
+    (call,) = [record for record in kept if isinstance(record, FinishedCall)]
     assert (call.name, call.detail, call.outcome, call.handed) == (name, field, "invalid_params", False)
     assert call.arguments.raw == b"{}"
 

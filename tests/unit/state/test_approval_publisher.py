@@ -38,7 +38,7 @@ async def test_lists_follow_the_file_and_a_revocation_in_the_popup_changes_it(
     tmp_path: Path, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
     registry, approvals = Registry(), Approvals(tmp_path / "state")
-    transport.listen(lambda event: registry.hear(event, 0))
+    transport.set_listener(lambda event: registry.on_event(event, 0))
     connect(transport, "new", COMMAND)
     connect(transport, "old", "forwardCDPCommand")
     approvals.grant([SHOP], ["act"], client="Agent")

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Redefined, Registered, Site
+from bridge.hub.audit_records import FinishedCall, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
 from bridge.state import audit_log, audit_reader
 from bridge.state.audit_log import AuditLog
@@ -61,10 +61,10 @@ def log(state: Path, clock: Clock) -> Iterator[AuditLog]:
     kept.close()
 
 
-def called(outcome: str = "ok", site: Site = SHOP, session: Session = SESSION, **more: Any) -> Called:
+def called(outcome: str = "ok", site: Site = SHOP, session: Session = SESSION, **more: Any) -> FinishedCall:
     fields: dict[str, Any] = {"name": "website_tool_shop_example_tab1_pay", "own_name": "pay"}
     fields |= {"duration_s": 0.0123, **more}
-    return Called(session=session, outcome=outcome, site=site, **fields)
+    return FinishedCall(session=session, outcome=outcome, site=site, **fields)
 
 
 def written(value: dict[str, Any]) -> Arguments:
@@ -120,7 +120,7 @@ def test_a_tool_name_that_a_client_made_up_is_one_short_printable_line(log: Audi
 
 
 def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, state: Path) -> None:
-    log.keep(Registered(SHOP, tuple(f"tool{number}" for number in range(300))))
+    log.keep(ToolRegistration(SHOP, tuple(f"tool{number}" for number in range(300))))
     line = lines(state)[0]
     assert (line["event"], line["origin"], line["tab"], line["count"]) == (
         "registered",
@@ -197,14 +197,16 @@ def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     site = Site(text, text, f"https://{text}", 2**31, 2**31)
     session = Session(text, text, wire.ClientInfo(name=text, version=text))
     more: dict[str, Any] = {"batch": "0123abcd", "step": 100, "action": text, "origins": (text,) * 300}
-    call = Called(session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}), **more)
+    call = FinishedCall(
+        session, text, text, 1e9, site, text, text, arguments=written({text: [text, text]}), **more
+    )
     short = msgspec.structs.replace(call, arguments=written({text[:10]: 1}))
     found = [
         audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=True)),
         audit_log._encoded(audit_log._call_line(NOON, short, with_arguments=True)),
         audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=False)),
-        audit_log._encoded(audit_log._registration_line(NOON, Registered(site, (text,) * 300))),
-        audit_log._encoded(audit_log._redefinition_line(NOON, Redefined(site, text, text, text))),
+        audit_log._encoded(audit_log._registration_line(NOON, ToolRegistration(site, (text,) * 300))),
+        audit_log._encoded(audit_log._redefinition_line(NOON, ToolRedefinition(site, text, text, text))),
     ]
     for line in found:
         assert len(line) <= audit_log.LINE_BYTES
@@ -223,7 +225,7 @@ def test_a_page_that_registers_in_a_loop_gets_ten_lines_a_minute_and_one_that_co
 ) -> None:
     for _ in range(1000):
         clock.now += 0.01
-        log.keep(Registered(SHOP, ("pay",)))
+        log.keep(ToolRegistration(SHOP, ("pay",)))
     log.keep(called())
     assert [line["event"] for line in lines(state)] == ["registered"] * 10 + ["call"]
     clock.now += 60
@@ -235,21 +237,21 @@ def test_a_page_that_registers_in_a_loop_gets_ten_lines_a_minute_and_one_that_co
         990,
     )
     assert call["event"] == "call"
-    log.keep(Registered(SHOP, ("pay",)))
+    log.keep(ToolRegistration(SHOP, ("pay",)))
     assert lines(state)[-1]["tools"] == ["pay"]
 
 
 def test_one_origin_s_flood_does_not_silence_another(log: AuditLog, state: Path) -> None:
     for _ in range(50):
-        log.keep(Registered(SHOP, ("pay",)))
-    log.keep(Registered(Site(origin="https://bank.example"), ("transfer",)))
+        log.keep(ToolRegistration(SHOP, ("pay",)))
+    log.keep(ToolRegistration(Site(origin="https://bank.example"), ("transfer",)))
     assert lines(state)[-1]["origin"] == "https://bank.example"
 
 
 def test_all_origins_together_are_bounded_too(log: AuditLog, state: Path, clock: Clock) -> None:
     """A page can have as many as it likes, in iframes of ever new subdomains."""
     for number in range(5000):
-        log.keep(Registered(Site(origin=f"https://{number}.wild.example"), ("x",)))
+        log.keep(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
     assert len(lines(state)) == audit_log.REGISTRATIONS_A_MINUTE
     clock.now += 60
     log.keep(called())
@@ -269,7 +271,7 @@ def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
     began, names = clock.now, tuple("x" * 120 for _ in range(20))
     while recent(state, 1, Filter()):
         for number in range(1000):
-            log.keep(Registered(Site(origin=f"https://{number % 100}.evil.example"), names))
+            log.keep(ToolRegistration(Site(origin=f"https://{number % 100}.evil.example"), names))
         clock.now += 60
     assert clock.now - began > 10 * 60
 
@@ -277,23 +279,23 @@ def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
 def test_the_next_minute_has_room_again(log: AuditLog, state: Path, clock: Clock) -> None:
     for _ in range(3):
         for number in range(1000):
-            log.keep(Registered(Site(origin=f"https://{number}.wild.example"), ("x",)))
+            log.keep(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
         clock.now += 60
     assert len([line for line in lines(state) if "tools" in line]) == 3 * audit_log.REGISTRATIONS_A_MINUTE
 
 
 def test_what_was_left_out_is_told_at_the_end(log: AuditLog, state: Path) -> None:
     for _ in range(11):
-        log.keep(Registered(SHOP, ("pay",)))
+        log.keep(ToolRegistration(SHOP, ("pay",)))
     log.close()
     assert lines(state)[-1]["leftOut"] == 1
 
 
 def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: Path, clock: Clock) -> None:
     for _ in range(10):
-        log.keep(Registered(SHOP, ("pay",)))
+        log.keep(ToolRegistration(SHOP, ("pay",)))
     clock.now -= 86_400
-    log.keep(Registered(SHOP, ("pay",)))
+    log.keep(ToolRegistration(SHOP, ("pay",)))
     assert len(lines(state)) == 11
 
 
@@ -403,7 +405,7 @@ import sys
 from pathlib import Path
 from bridge.state import audit_log
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import Called, Site
+from bridge.hub.audit_records import FinishedCall, Site
 from bridge.hub.client_session import Session
 
 audit_log.MAX_BYTES = int(sys.argv[3])
@@ -414,7 +416,7 @@ sys.stdin.read()
 for number in range(500):
     text = "x" * (number * 7 % 1500)
     arguments = Arguments.of({"text": text})
-    log.keep(Called(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments=arguments))
+    log.keep(FinishedCall(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments=arguments))
 """
 
 
@@ -462,7 +464,7 @@ def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
     with caplog.at_level(logging.WARNING):
         for _ in range(20):
             log.keep(called())
-            log.keep(Registered(SHOP, ("pay",)))
+            log.keep(ToolRegistration(SHOP, ("pay",)))
         log.close()
     assert len(caplog.records) == 1
     assert "calls go on, but the audit log is not kept" in caplog.text
@@ -539,14 +541,14 @@ def test_filters_are_globs_and_an_exclamation_mark_turns_them_round(
     log.keep(called("ok", detail="1"))
     clock.now += 1
     log.keep(called("timed_out", detail="2", session=cursor))
-    log.keep(Registered(SHOP, ("pay",)))
+    log.keep(ToolRegistration(SHOP, ("pay",)))
     clock.now += 1
     log.keep(called("paused", Site(origin="https://bank.example"), detail="3"))
     assert details(recent(state, 20, where)) == expected
 
 
 def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Path) -> None:
-    log.keep(Registered(SHOP, ("pay",)))
+    log.keep(ToolRegistration(SHOP, ("pay",)))
     log.keep(called())
     assert [line["event"] for line in recent(state, 20, EVERYTHING)] == ["registered", "call"]
 
@@ -711,7 +713,7 @@ def test_origins_beyond_the_room_of_a_line_are_counted(log: AuditLog, state: Pat
 
 
 def test_a_changed_definition_is_a_line_with_both_hashes(log: AuditLog, state: Path) -> None:
-    log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+    log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
     (line,) = recent(state, 20, EVERYTHING)
     found = [line[member] for member in ("event", "tool", "origin", "before", "after")]
     assert found == ["redefined", "pay", "https://shop.example", "aa11", "bb22"]
@@ -720,14 +722,14 @@ def test_a_changed_definition_is_a_line_with_both_hashes(log: AuditLog, state: P
 
 def test_a_flood_of_registrations_does_not_hide_a_changed_definition(log: AuditLog, state: Path) -> None:
     for _ in range(100):
-        log.keep(Registered(SHOP, ("pay",)))
-    log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+        log.keep(ToolRegistration(SHOP, ("pay",)))
+    log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
     assert lines(state)[-1]["event"] == "redefined"
 
 
 def test_changed_definitions_in_a_loop_are_counted(log: AuditLog, state: Path) -> None:
     for _ in range(100):
-        log.keep(Redefined(SHOP, "pay", "aa11", "bb22"))
+        log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
     log.close()
     *kept, last = lines(state)
     assert (len(kept), last["leftOut"]) == (audit_log.REGISTRATIONS_OF_ORIGIN, 90)

@@ -96,7 +96,7 @@ class StatusUpdates:
         browsers = registry.browsers()
         return (
             self._call_count,
-            self._router.running(),
+            self._router.running_calls(),
             self._router.catalog.version,
             registry.version_of_tabs,
             [(browser.host, browser.is_live, browser.clients) for browser in browsers],
