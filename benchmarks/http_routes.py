@@ -101,7 +101,7 @@ def running_asgi(corner: Corner, module: str) -> Iterator[int]:
 def _port(process: subprocess.Popen[bytes], corner: Corner) -> int:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and process.poll() is None:
-        if record := server_record.running(HomeLayout(corner.directory).state.path):
+        if record := server_record.find_running(HomeLayout(corner.directory).state.path):
             return urlsplit(record.url).port or 0
         time.sleep(_PAUSE_S)
     raise EndError(f"mcpb serve does not serve. {corner.last_words()}")

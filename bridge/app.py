@@ -17,8 +17,7 @@ import msgspec
 import trio
 
 from bridge.browser_tools.provider import BrowserTools
-from bridge.config.loader import ConfigError, rules_digest
-from bridge.config.loader import read as read_config
+from bridge.config.loader import ConfigError, read_config, rules_digest
 from bridge.config.reload import ConfigReload
 from bridge.config.settings import ChannelSettings, Config
 from bridge.frontends import stdio
@@ -35,7 +34,7 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
-from bridge.state.server_record import ServeRecord, published
+from bridge.state.server_record import ServeRecord, publish_record
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
 from native_host.ipc import endpoint
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 _QUIET_S = 3.0
 """Between looks at the memory of large messages."""
 _RELEASE_S = 0.5
-"""For browsers, at a session's end, to hear that its tabs are nobody's."""
+"""Seconds for browsers to release the tabs of an ended session."""
 
 T = TypeVar("T")
 TellHosts = Callable[[list[wire.Session]], None]
@@ -77,17 +76,17 @@ class Hub(msgspec.Struct):
 
 @asynccontextmanager
 async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIterator[Hub]:
-    """A hub that is linked to the native hosts of this user, as long as the block runs."""
+    """Run a hub that is connected to the user's native hosts, for the time of the block."""
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
-    terms = _terms(config)
-    approvals = Approvals(_state())
+    terms = _make_terms(config)
+    approvals = Approvals(_state_directory())
 
     def rules_of(session_id: str) -> wire.SessionRules:
         return _site_rules_of(terms.policy, tools.approved_sites(session_id), session_id)
 
     site_rules = SiteRules(links, rules_of)
-    with closing(SqliteToolStore(_state(), cached_days=config.cached_days)) as store:
+    with closing(SqliteToolStore(_state_directory(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
             lambda registry: _connection_problem(registry, links, config.existing_channel, holders),
@@ -97,7 +96,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             approvals=ApprovalsOf(approvals, "page-tools"),
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
-        pauses = PauseSync(router.registry, links, router.changes, PausesFile(_state()))
+        pauses = PauseSync(router.registry, links, router.changes, PausesFile(_state_directory()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
@@ -153,11 +152,11 @@ def _browser_tools(
     return tools
 
 
-def configuration(*, existing_channel: bool = False) -> Config:
-    """What the person has set; `existing_channel` uses another product's channel whatever the file says.
+def load_configuration(*, existing_channel: bool = False) -> Config:
+    """Read the configuration; `existing_channel` uses that channel whatever the file says.
 
     Raises:
-        SystemExit: it cannot be used. Nothing is called by rules that nobody has read.
+        SystemExit: the file is unusable. Without its rules no tool may be called.
     """
     try:
         config = read_config(mcpb_home())
@@ -168,15 +167,15 @@ def configuration(*, existing_channel: bool = False) -> Config:
     return msgspec.structs.replace(config, existing_channel=attached)
 
 
-def configuration_to_look() -> tuple[Config, str]:
-    """The configuration for commands that only look, and why the file cannot be used, or empty."""
+def load_for_reading() -> tuple[Config, str]:
+    """Return the configuration for commands that change nothing, and the error of the file."""
     try:
         return read_config(mcpb_home()), ""
     except ConfigError as error:
         return Config(), str(error)
 
 
-def _terms(config: Config) -> Terms:
+def _make_terms(config: Config) -> Terms:
     return Terms(
         call_s=config.call_timeout_s,
         max_name=config.max_name,
@@ -189,19 +188,19 @@ def _terms(config: Config) -> Terms:
     )
 
 
-def _audit(config: Config) -> AuditLog:
-    return AuditLog(_state(), with_arguments=config.audit_arguments)
+def _open_audit_log(config: Config) -> AuditLog:
+    return AuditLog(_state_directory(), with_arguments=config.audit_arguments)
 
 
-def _state() -> Path:
+def _state_directory() -> Path:
     return HomeLayout(mcpb_home()).state.path
 
 
 def serve_stdio(*, existing_channel: bool = False) -> None:
     """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
-    log_file.configure(_state())
+    log_file.configure_logging(_state_directory())
     try:
-        config = configuration(existing_channel=existing_channel)
+        config = load_configuration(existing_channel=existing_channel)
     except SystemExit as refusal:
         _log.error("%s", refusal)  # clients show no stderr; the log file stays
         raise SystemExit(1) from None
@@ -210,34 +209,36 @@ def serve_stdio(*, existing_channel: bool = False) -> None:
 
 async def _serve_stdio(config: Config) -> None:
     malloc.disable_malloc_trim()
-    with closing(_audit(config)) as audit:
+    with closing(_open_audit_log(config)) as audit:
         speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
             top.start_soon(_end_on_signal, speaking)
-            async with open_hub(config, audit.keep) as hub:
+            async with open_hub(config, audit.write_record) as hub:
                 top.start_soon(hub.pauses.run)
-                top.start_soon(_reload(hub, audit, config).run)
+                top.start_soon(_watch_configuration(hub, audit, config).run)
                 top.start_soon(_publish_approvals, hub)
                 with speaking:
-                    await speak_mcp(hub, stdio.serve)
+                    await speak_mcp(hub, stdio.serve_stdio)
             top.cancel_scope.cancel()
 
 
-def _reload(hub: Hub, audit: AuditLog, config: Config, *, is_over_http: bool = False) -> ConfigReload:
+def _watch_configuration(
+    hub: Hub, audit: AuditLog, config: Config, *, is_over_http: bool = False
+) -> ConfigReload:
     """Return what keeps a running process at the rules of config.toml."""
 
-    def apply(changed: Config) -> None:
+    def apply_configuration(changed: Config) -> None:
         hub.links.set_rules(rules_digest(changed))
         audit.set_with_arguments(with_arguments=changed.audit_arguments)
-        hub.set_config(_of_http(changed) if is_over_http else changed)
+        hub.set_config(_with_http_limits(changed) if is_over_http else changed)
 
     hub.links.set_rules(rules_digest(config))
-    return ConfigReload(mcpb_home(), config, apply)
+    return ConfigReload(mcpb_home(), config, apply_configuration)
 
 
-def _of_http(config: Config) -> Config:
-    """The limits of clients over HTTP in place of those over stdio."""
+def _with_http_limits(config: Config) -> Config:
+    """Return the configuration with the limits of HTTP clients instead of stdio clients."""
     return msgspec.structs.replace(config, calls_per_minute=config.http.calls_per_minute)
 
 
@@ -257,7 +258,7 @@ async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> 
 
 
 async def _publish_approvals(hub: Hub) -> None:
-    approvals = Approvals(_state())
+    approvals = Approvals(_state_directory())
     await ApprovalPublisher(hub.router.registry, hub.links, approvals, hub.site_rules.refresh).run()
 
 
@@ -274,19 +275,18 @@ async def _end_on_signal(speaking: trio.CancelScope) -> None:
 
 
 def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
-    """`mcpb serve`: speak MCP over HTTP until a signal says so.
+    """Run `mcpb serve`: speak MCP over HTTP until a signal arrives.
 
     Args:
-        config: with `http` and `existing_channel` as they shall be.
-        tell: is called once clients can connect, with the server's URL, and with the path of the socket that
-            it has put beside another product's.
+        config: configuration with the final `http` and `existing_channel`.
+        tell: is called once clients can connect, with the server's URL and the path of the published socket.
 
     Raises:
-        ListenError: nobody could connect.
-        TokenError: there is no token that could be relied on.
+        ListenError: the address is not available.
+        TokenError: there is no reliable token.
         PrivateFileError: the state directory is not private.
     """
-    log_file.configure(_state())
+    log_file.configure_logging(_state_directory())
     trio.run(_serve_http, config, tell)
 
 
@@ -295,7 +295,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
     from bridge.frontends.existing_channel.channel_server import (  # noqa: PLC0415
         TRANSPORT,
-        ChannelFront,
+        ChannelServer,
         device_id,
     )
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
@@ -311,34 +311,35 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
     settings = config.http
     metrics = Metrics()
     stopped = trio.Event()
-    tokens = AccessTokens(settings, _state())
+    tokens = AccessTokens(settings, _state_directory())
     with ExitStack() as stack:
         sockets = stack.enter_context(listeners.open_listeners(settings.host, settings.port, settings.socket))
         port = sockets[0].getsockname()[1]
         url = listeners.local_url(settings.host, port)
         gate = Authorization(settings, port, tokens, _browser_programs())
-        published_socket.sweep(_state())
+        published_socket.sweep(_state_directory())
         channel = stack.enter_context(_published_channel(config.existing_channel))
-        device = device_id(_state()) if channel else ""
-        audit = stack.enter_context(closing(_audit(config)))
+        device = device_id(_state_directory()) if channel else ""
+        audit = stack.enter_context(closing(_open_audit_log(config)))
         stack.enter_context(
-            published(
-                _state(), ServeRecord(pid=os.getpid(), url=url, started_at=time.time(), auth=settings.auth)
+            publish_record(
+                _state_directory(),
+                ServeRecord(pid=os.getpid(), url=url, started_at=time.time(), auth=settings.auth),
             )
         )
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
-            async with open_hub(_of_http(config), to_each(audit.keep, metrics.keep)) as hub:
-                reload = _reload(hub, audit, config, is_over_http=True)
+            async with open_hub(_with_http_limits(config), to_each(audit.write_record, metrics.keep)) as hub:
+                reload = _watch_configuration(hub, audit, config, is_over_http=True)
                 top.start_soon(reload.run)
                 top.start_soon(_publish_approvals, hub)
-                tell_hosts = _together(hub.set_sessions)
-                channel_front = ChannelFront(hub.router, hub.links, tell_hosts("channel"), device)
+                tell_hosts = _combine_sessions(hub.set_sessions)
+                channel_front = ChannelServer(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = StatusUpdates(
                     hub.router,
                     hub.links,
-                    _state(),
+                    _state_directory(),
                     url,
                     lambda: {
                         **{each.hub_session.id: each.transport for each in front.sessions},
@@ -383,21 +384,23 @@ def _published_channel(settings: ChannelSettings) -> AbstractContextManager[Publ
         return nullcontext()
     from native_host.existing_channel import published_socket  # noqa: PLC0415  (as above)
 
-    return published_socket.publish_socket(_state(), published_socket.choose_directory(settings.directory))
+    return published_socket.publish_socket(
+        _state_directory(), published_socket.choose_directory(settings.directory)
+    )
 
 
-def _together(tell: TellHosts) -> Callable[[str], TellHosts]:
-    """Hosts are told one list of sessions: that of each front end goes with those of the others."""
+def _combine_sessions(tell: TellHosts) -> Callable[[str], TellHosts]:
+    """Combine the sessions of all front ends into the one list that hosts receive."""
     told: dict[str, list[wire.Session]] = {}
 
-    def of(front_end: str) -> TellHosts:
+    def list_of(front_end: str) -> TellHosts:
         def tell_all(sessions: list[wire.Session]) -> None:
             told[front_end] = sessions
             tell([session for each in told.values() for session in each])
 
         return tell_all
 
-    return of
+    return list_of
 
 
 async def _stop_on_signal(
@@ -416,22 +419,22 @@ def run_with_hub(
     existing_channel: bool = False,
     config: Config | None = None,
 ) -> T:
-    """Run `job` once all live hosts have said what they know, as the session of a command.
+    """Run `job` once all live hosts have sent their replay, as the session of a command.
 
-    A person at a terminal can take any number of tools. `config` is what to use in place of the file.
+    The number of listed tools is unlimited. `config` replaces the file.
     """
-    log_file.configure()
-    config = config or configuration(existing_channel=existing_channel)
+    log_file.configure_logging()
+    config = config or load_configuration(existing_channel=existing_channel)
     digest = rules_digest(config)
     config = msgspec.structs.replace(config, max_listed_tools=0)
-    audit = _audit(config)
+    audit = _open_audit_log(config)
 
     def keep_calls(record: Record) -> None:
-        """A command hears what pages offer only in passing: that is the bridges' to write down."""
+        """Record calls only: bridges record the offers of pages."""
         if isinstance(record, FinishedCall):
-            audit.keep(record)
+            audit.write_record(record)
 
-    async def run() -> T:
+    async def run_job() -> T:
         async with open_hub(config, keep_calls) as hub:
             hub.links.set_rules(digest)
             if session.client.name:
@@ -442,7 +445,7 @@ def run_with_hub(
             return done
 
     try:
-        return trio.run(run)
+        return trio.run(run_job)
     except* KeyboardInterrupt:
         # Before Python 3.11.4 an exception raised here leaves as an ExceptionGroup.
         pass
@@ -450,7 +453,7 @@ def run_with_hub(
 
 
 def new_session(command: str = "") -> Session:
-    """A session of whoever started us; hosts and popups are told of a `command` of ours that calls tools."""
+    """Return a session of the starting program; hosts and popups show the `command` that calls tools."""
     name = f"mcpb {command}" if command else ""
     client = wire.ClientInfo(name=name)
     folder = _working_folder()
@@ -470,4 +473,4 @@ def _connection_problem(
     # A bridge whose pages offer tools never imports the diagnosis.
     from bridge.diagnostics.connection_problem import diagnose_connection  # noqa: PLC0415
 
-    return diagnose_connection(registry, links, settings, holders.missing if holders else None)
+    return diagnose_connection(registry, links, settings, holders.explain_missing if holders else None)

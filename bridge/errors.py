@@ -83,7 +83,7 @@ _MAY_HAVE_RUN = "It may have run: check before you repeat it."
 _DID_NOT_RUN = "Nothing was run."
 
 
-def sentence(error: CallError) -> str:
+def format_error(error: CallError) -> str:
     """Format a failed call for the user and the model."""
     has_run = _MAY_HAVE_RUN if error.handed else _DID_NOT_RUN
     if error.code == Code.PAUSED:
@@ -104,7 +104,7 @@ def _one_line(text: str) -> str:
     return single_line(text, _DETAIL_CHARS).rstrip(".")
 
 
-def failed(text: str) -> bytes:
+def make_failure_result(text: str) -> bytes:
     """Encode a CallToolResult that reports the failure."""
     return msgspec.json.encode({"content": [{"type": "text", "text": text}], "isError": True})
 
@@ -123,6 +123,6 @@ def to_mcp(error: Exception) -> ProtocolError:
             text = f"Unknown tool: {_one_line(error.name)}. list_page_tools says what pages offer now."
             return ProtocolError(Code.INVALID_PARAMS, text)
         case CallError():
-            return ProtocolError(error.code, sentence(error))
+            return ProtocolError(error.code, format_error(error))
         case _:
             return ProtocolError(Code.INTERNAL_ERROR, "Internal error: the log of mcpb has the details")

@@ -18,7 +18,7 @@ from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.wire import Tab
 
 OPAQUE = "null"
-"""What browsers write for an origin that belongs to no site."""
+"""Origin that browsers report for documents without a site."""
 FILE = "file://"
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -84,7 +84,7 @@ def parse_address(text: str) -> Address:
     Raises:
         OriginError: it is not one, or browsers may read another origin in it; reject it.
     """
-    parts = _split(text)
+    parts = _split_origin(text)
     origin = Origin(parts.scheme, _parse_host(parts.host), _parse_port(parts.port, parts.scheme))
     userinfo = f"{quote(parts.userinfo, safe=_USERINFO)}@" if parts.userinfo else ""
     rest = f"/{parts.rest[1:]}" if parts.rest.startswith("\\") else parts.rest
@@ -102,10 +102,10 @@ def parse_origin(text: str) -> Origin:
     Raises:
         OriginError: it is not one, or not certainly one; show the text to the user.
     """
-    host = _split(text).host
+    host = _split_origin(text).host
     found = _without_dot(parse_address(text).origin)
     if not host.isascii() and unicodedata.normalize("NFC", host.lower()) != _fold_host(host):
-        raise _uncertain(host)
+        raise _is_uncertain(host)
     if not _USUAL_HOST.fullmatch(found.host):
         raise OriginError(f"{found.host} is no host")
     return found
@@ -143,7 +143,7 @@ def get_document_origin(url: str, around: str) -> str:
 
 
 def get_tab_origin(tab: Tab) -> str:
-    """Return the origin of what a tab shows; empty if it is blank and nobody's."""
+    """Return the origin of a tab's document; empty if it is blank and has no origin."""
     return get_origin(tab.url) if tab.origin in ("", OPAQUE) else tab.origin
 
 
@@ -161,7 +161,7 @@ def get_path_and_query(url: str) -> str:
     Raises:
         OriginError: it is not an http or https address.
     """
-    rest = _split(url).rest.partition("#")[0].replace("\\", "/")
+    rest = _split_origin(url).rest.partition("#")[0].replace("\\", "/")
     return rest if rest.startswith("/") else f"/{rest}"
 
 
@@ -185,10 +185,10 @@ def is_of_browser(url: str) -> bool:
 
 @lru_cache(1024)
 def canonicalize(origin: str) -> str:
-    """Return the form in which origins are compared; `null` and its like stay as they are.
+    """Return the form in which origins are compared; `null` and similar values stay.
 
-    To browsers `https://bank.example.` is another origin than `https://bank.example`. To everyone else it is
-    the same site, so the dot is removed.
+    For browsers `https://bank.example.` differs from `https://bank.example`. Both are the same site, so the
+    dot is removed.
     """
     try:
         return str(_without_dot(parse_address(origin).origin))
@@ -227,7 +227,7 @@ class _Parts(NamedTuple):
     """From the path on."""
 
 
-def _split(text: str) -> _Parts:
+def _split_origin(text: str) -> _Parts:
     trimmed = trim_url(text)
     scheme = _SCHEME.match(trimmed)
     if scheme is None or scheme[1].lower() not in _DEFAULT_PORTS:
@@ -264,7 +264,7 @@ def _parse_host(host: str) -> str:
     if _NEVER_IN_HOSTS.search(name):
         raise OriginError(f"{host} is no host")
     if any(label.startswith("xn--") and not _is_punycode(label) for label in labels):
-        raise _uncertain(host)
+        raise _is_uncertain(host)
     return name
 
 
@@ -283,7 +283,7 @@ def _fold_host(host: str) -> str:
     if name.isascii():
         return name.lower()
     if not _DEVIATIONS.isdisjoint(name):
-        raise _uncertain(host)
+        raise _is_uncertain(host)
     folded = unicodedata.normalize("NFKC", name.translate(_FULL_STOP)).casefold()
     mapped = unicodedata.normalize("NFKC", folded).translate(_IGNORED_IN_HOSTS | _FULL_STOP)
     if not mapped:
@@ -299,7 +299,7 @@ def _encode_host(folded: str, host: str) -> str:
             return found.decode()
     except UnicodeError:
         pass
-    raise _uncertain(host)
+    raise _is_uncertain(host)
 
 
 def _is_punycode(label: str) -> bool:
@@ -312,7 +312,7 @@ def _is_punycode(label: str) -> bool:
         return False
 
 
-def _uncertain(host: str) -> OriginError:
+def _is_uncertain(host: str) -> OriginError:
     return OriginError(f"copy {host} from the browser's address bar: that gives it in ASCII (https://xn--…)")
 
 

@@ -83,7 +83,7 @@ def with_quotes(answer: ToolResult, quotes: Sequence[Quote]) -> ToolResult:
 def failed(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
     """Return the CallToolResult of a call that failed, with page-written texts below its sentence."""
     if not quotes:
-        return tool_result.Answer(errors.failed(text), is_error=True)
+        return tool_result.Answer(errors.make_failure_result(text), is_error=True)
     return succeeded(with_quotes(ToolResult(ToolOutput(message=text), is_error=True), quotes))
 
 

@@ -122,7 +122,7 @@ class ToolRunner:
         allowed, client = self.state(session).of(permissions.SessionGrants), client_name(session)
         granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
         try:
-            stored = self._services.approvals.current()
+            stored = self._services.approvals.read_all()
         except ApprovalsError:
             stored = []  # no call passes either, and says why
         granted |= {it.origin for it in stored if it.approval.covers("read", client)}

@@ -76,23 +76,25 @@ def allow(
     approvals = Approvals(HomeLayout(mcpb_home()).state.path)
     try:
         if revoke and origin:
-            _revoke(approvals, origin, what, client)
+            _revoke_approvals(approvals, origin, what, client)
         elif origin and what:
             approvals.grant([origin], what, client=client or "", lasts_s=lasts_s)
             click.echo(
                 for_terminal(f"Approved {origin} for {', '.join(what)}, to {client or 'every client'}.")
             )
         else:
-            _list([each for each in approvals.current() if origin in (None, each.origin)], as_json=as_json)
+            _list_approvals(
+                [each for each in approvals.read_all() if origin in (None, each.origin)], as_json=as_json
+            )
     except ApprovalsError as error:
         raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
 
 
-def _revoke(approvals: Approvals, origin: str, what: Sequence[str], client: str | None) -> None:
+def _revoke_approvals(approvals: Approvals, origin: str, what: Sequence[str], client: str | None) -> None:
     revoked = sum(approvals.revoke(origin, word, client) for word in what or ("",))
     if revoked == 0:
         named = ", ".join(
-            f"{each.origin} for {', '.join(each.approval.granted)}" for each in approvals.current()
+            f"{each.origin} for {', '.join(each.approval.granted_actions)}" for each in approvals.read_all()
         )
         raise click.ClickException(
             for_terminal(
@@ -102,19 +104,19 @@ def _revoke(approvals: Approvals, origin: str, what: Sequence[str], client: str 
     click.echo(for_terminal(f"Revoked {revoked} approval{'' if revoked == 1 else 's'} of {origin}."))
 
 
-def _list(found: Sequence[SiteApproval], *, as_json: bool) -> None:
+def _list_approvals(found: Sequence[SiteApproval], *, as_json: bool) -> None:
     if as_json:
-        click.echo(for_terminal(json.dumps({"approvals": [_row(each) for each in found]}, indent=2)))
+        click.echo(for_terminal(json.dumps({"approvals": [_make_row(each) for each in found]}, indent=2)))
         return
     for origin, approval in found:
         end = f", until {approval.until}" if approval.until else ""
-        words = ", ".join(approval.granted)
+        words = ", ".join(approval.granted_actions)
         click.echo(for_terminal(f"{origin}  {words}  for {approval.only_client or 'every client'}{end}"))
     if not found:
         click.echo("No site is approved.")
 
 
-def _row(each: SiteApproval) -> dict[str, Any]:
+def _make_row(each: SiteApproval) -> dict[str, Any]:
     approval = each.approval
-    row = {"origin": each.origin, "for": list(approval.granted)}
+    row = {"origin": each.origin, "for": list(approval.granted_actions)}
     return row | {"client": approval.only_client, "until": approval.until, "since": approval.since}

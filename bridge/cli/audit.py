@@ -16,7 +16,7 @@ import click
 
 from bridge.cli.columns import Columns
 from bridge.state import audit_rows
-from bridge.state.audit_reader import Filter, follow, outcomes, recent
+from bridge.state.audit_reader import Filter, follow_log, list_outcomes, read_recent
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import HomeLayout, mcpb_home
 
@@ -47,7 +47,7 @@ def _read_glob(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 
 def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None) -> str:
     """Read a glob; reject a word that is not an outcome."""
-    glob, known = _read_glob(ctx, option, text), outcomes()
+    glob, known = _read_glob(ctx, option, text), list_outcomes()
     word = glob.removeprefix("!").casefold()
     if glob and word not in known and not set("*?[") & set(word):
         raise click.BadParameter(f"no call ends with {text!r}. Outcomes are {', '.join(known)}.")
@@ -97,9 +97,9 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
         click.echo(f"Nothing has been called yet. The log will be {log}", err=True)
     try:
         if is_following:
-            for line in follow(state, count, wanted, lambda: time.sleep(_FOLLOW_S)):
+            for line in follow_log(state, count, wanted, lambda: time.sleep(_FOLLOW_S)):
                 show([line])
-        elif found := recent(state, count, wanted):
+        elif found := read_recent(state, count, wanted):
             show(found)
         elif log.exists():
             click.echo("The log has no such line.", err=True)
@@ -118,7 +118,7 @@ def _audit_printer(*, as_json: bool) -> Callable[[list[dict[str, Any]]], None]:
         if as_json:
             texts = [for_terminal(json.dumps(line, ensure_ascii=False)) for line in lines]
         else:
-            texts = columns.lines(map(audit_rows.row, lines))
+            texts = columns.format_lines(map(audit_rows.format_row, lines))
         click.echo("\n".join(texts))
 
     return show

@@ -22,20 +22,20 @@ class Columns:
         self._indent = indent
         self._widths = [0] * len(limits)
 
-    def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
+    def format_lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
         """Format each row as one line; a row has a cell for each limit, and one for the last column."""
-        cells = [[*map(cut, row, self._limits), row[-1]] for row in rows]
+        cells = [[*map(cut_text, row, self._limits), row[-1]] for row in rows]
         for row in cells:
             widest = zip(self._widths, row, strict=False)
             self._widths = [max(width, display_width(cell)) for width, cell in widest]
-        return [self._line(row) for row in cells]
+        return [self._format_line(row) for row in cells]
 
-    def _line(self, row: Sequence[str]) -> str:
+    def _format_line(self, row: Sequence[str]) -> str:
         *cells, last = row
-        padded = (_padded(cell, width) for cell, width in zip(cells, self._widths, strict=True) if width)
+        padded = (_pad_text(cell, width) for cell, width in zip(cells, self._widths, strict=True) if width)
         line = self._indent + "".join(f"{cell}{_GAP}" for cell in padded)
         if self._line_width:
-            last = cut(last, max(_MIN_LAST, self._line_width - display_width(line)))
+            last = cut_text(last, max(_MIN_LAST, self._line_width - display_width(line)))
         return (line + last).rstrip()
 
 
@@ -44,7 +44,7 @@ def display_width(text: str) -> int:
     return sum(map(_char_width, text))
 
 
-def cut(text: str, max_width: int) -> str:
+def cut_text(text: str, max_width: int) -> str:
     """At most so wide, with an ellipsis where something is missing."""
     if display_width(text) <= max_width:
         return text
@@ -63,5 +63,5 @@ def _char_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _padded(text: str, width: int) -> str:
+def _pad_text(text: str, width: int) -> str:
     return text + " " * (width - display_width(text))

@@ -1,4 +1,4 @@
-"""`mcpb doctor`: reports what is wrong between browsers and MCP clients, and fixes what is safe to fix."""
+"""`mcpb doctor`: reports faults between browsers and MCP clients, and fixes those that are safe to fix."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
     if is_fixing:
         check_home_owner()
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
-    log_file.configure()
+    log_file.configure_logging()
     looked = trio.run(observe, names, _fix_all() if is_fixing else None)
     diagnosis = make_redacted_report(looked, find_homes()) if is_public else diagnose(looked)
     if as_json:

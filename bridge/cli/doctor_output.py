@@ -25,20 +25,20 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
 
     `width` is the terminal's; 0 allows lines of any length.
     """
-    yield from _folded("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
+    yield from _wrap_text("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
     if diagnosis.is_fixing:
         yield from ("", "Mended")
         yield from (f"  {_OK} {text}" for text in diagnosis.fixed)
         if not diagnosis.fixed:
             yield f"  {_MARKS['note']} {_NOTHING}"
         for text in diagnosis.left:
-            yield from _folded(f"  {_MARKS['warning']} ", text, 4, width)
+            yield from _wrap_text(f"  {_MARKS['warning']} ", text, 4, width)
     titles = {browser.title for browser in diagnosis.browsers}
     shared = [finding for finding in diagnosis.findings if finding.where not in titles]
     yield from ("", "This machine")
     yield from _hop_lines(diagnosis.hops, shared, width)
     for browser in diagnosis.browsers:
-        yield from ("", _heading(browser))
+        yield from ("", _format_heading(browser))
         its = [finding for finding in diagnosis.findings if finding.where == browser.title]
         yield from _hop_lines(browser.hops, its, width)
     if diagnosis.channels or diagnosis.published:
@@ -46,25 +46,25 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
     if diagnosis.neighbours:
         yield ""
         yield "Native hosts of other products"
-        yield from dict.fromkeys(f"  · {one.name}{_about(one)}" for one in diagnosis.neighbours)
+        yield from dict.fromkeys(f"  · {one.name}{_describe_host(one)}" for one in diagnosis.neighbours)
     if diagnosis.fix and not diagnosis.is_fixing:
         yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
 
 
 def _channel_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     for channel in map(msgspec.to_builtins, diagnosis.channels):
-        yield from _folded("  · ", whose_and_used(channel), 4, width)
+        yield from _wrap_text("  · ", whose_and_used(channel), 4, width)
         if facts := where_and_who(channel):
-            yield from _folded("    ", facts, 4, width)
+            yield from _wrap_text("    ", facts, 4, width)
     for socket in map(msgspec.to_builtins, diagnosis.published):
-        yield from _folded("  · ", put_there_by_us(socket), 4, width)
+        yield from _wrap_text("  · ", put_there_by_us(socket), 4, width)
 
 
-def _about(host: Neighbour) -> str:
+def _describe_host(host: Neighbour) -> str:
     return "" if host.is_there else " (its program is gone)"
 
 
-def _heading(browser: BrowserReport) -> str:
+def _format_heading(browser: BrowserReport) -> str:
     called = f"{browser.title} (--browser {browser.name})" if browser.name else browser.title
     return f"{called}, not connected" if browser.state == "idle" else called
 
@@ -74,26 +74,26 @@ def _hop_lines(hops: Sequence[HopReport], findings: Sequence[FindingReport], wid
         label: str = hop.hop
         its = [finding for finding in findings if finding.hop == hop.hop]
         if hop.text and hop.state != "fault":
-            yield from _folded(_head(_OK, label), hop.text, _TEXT_AT, width)
+            yield from _wrap_text(_format_head(_OK, label), hop.text, _TEXT_AT, width)
             label = ""
         for finding in its:
-            head = _head(_MARKS[finding.level], label)
-            yield from _folded(head, f"{_sentence(finding.text)} [{finding.code}]", _TEXT_AT, width)
+            head = _format_head(_MARKS[finding.level], label)
+            yield from _wrap_text(head, f"{_capitalize(finding.text)} [{finding.code}]", _TEXT_AT, width)
             if finding.command:
                 yield f"{' ' * _TEXT_AT}→ {finding.command}"
             label = ""
 
 
-def _sentence(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _head(mark: str, label: str) -> str:
+def _format_head(mark: str, label: str) -> str:
     return f"  {mark} {label}".ljust(_TEXT_AT)
 
 
-def _folded(head: str, text: str, indent: int, width: int) -> list[str]:
-    """Paths and commands stay whole: they are there to be copied."""
+def _wrap_text(head: str, text: str, indent: int, width: int) -> list[str]:
+    """Wrap a text; paths and commands stay whole, for copying."""
     if not width:
         return [head + text]
     return textwrap.wrap(

@@ -1,4 +1,4 @@
-"""The `mcpb` command: text and exit codes. What it starts is imported when it is started."""
+"""The `mcpb` command group. Each command imports its modules when it runs."""
 # ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMMANDS = {
 """Module of each command, and the line that `mcpb --help` shows without importing it."""
 
 _SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
-"""They show what is wrong with the registration, or change it: it is not mended before."""
+"""Commands that report or change the registration: no automatic repair precedes them."""
 
 
 class _Commands(click.Group):

@@ -48,16 +48,16 @@ def pause(target: str | None, *, resume: bool) -> None:
 
 
 def _is_at_terminal() -> bool:
-    """Return whether a user can be asked, who has to be unless the configuration lets any program resume.
+    """Return whether a user at a terminal can confirm.
 
     Raises:
-        ClickException: nobody can be asked.
+        ClickException: a confirmation is required, and there is no terminal.
     """
-    from bridge.app import configuration
+    from bridge.app import load_configuration
 
     if sys.stdin.isatty() and sys.stderr.isatty():
         return True
-    if configuration().browser.resume == "any":
+    if load_configuration().browser.resume == "any":
         return False
     raise click.ClickException(
         "stdin or stderr is not a terminal: resume in the mcpb popup, or run this command in a terminal."
@@ -73,14 +73,14 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
     from bridge.app import new_session, run_with_hub
     from bridge.state.pause_control import TargetError
 
-    async def run(hub: Hub, _session: Session) -> T | TargetError:
+    async def run_at_hub(hub: Hub, _session: Session) -> T | TargetError:
         await wait_clients_named(hub)
         try:
             return await job(hub)
         except TargetError as error:
             return error  # a nursery would wrap it
 
-    outcome = run_with_hub(new_session(), run)
+    outcome = run_with_hub(new_session(), run_at_hub)
     if isinstance(outcome, TargetError):
         raise click.ClickException(for_terminal(str(outcome), on=sys.stderr))
     return outcome
@@ -98,8 +98,8 @@ async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Targ
 
 async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], list[str]]:
     """Pause or resume; return the lines of what was done and of what failed."""
-    from bridge.state.pause_control import affected_tabs, called, live_browsers, tab_line
-    from bridge.state.pause_control import pause as pause_in
+    from bridge.state.pause_control import affected_tabs, browser_name, live_browsers, tab_line
+    from bridge.state.pause_control import change_pause as pause_in
 
     target = await _find_pause_target(text, hub, is_to_resume=not paused)
     browsers = live_browsers(hub.router.registry)
@@ -110,7 +110,7 @@ async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], 
     if not browsers:
         done = [f"{target} is {goes}. No browser is connected now; one that connects is told."]
     elif paused:
-        tabs = [(called(each), tab) for each in browsers for tab in affected_tabs(each, target)]
+        tabs = [(browser_name(each), tab) for each in browsers for tab in affected_tabs(each, target)]
         lines = [f"  {browser}: {tab_line(tab)}" for browser, tab in tabs]
         done += ["Open tabs that it affects:", *lines] if lines else ["No open tab is affected."]
     return done, [*failed, problem] if problem else failed
@@ -119,8 +119,8 @@ async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], 
 def _list_paused() -> None:
     from bridge.state.pause_control import paused_targets
 
-    async def read(hub: Hub) -> list[str]:
+    async def read_paused(hub: Hub) -> list[str]:
         return list(map(str, paused_targets(hub.router.registry)))
 
-    found = _at_hub(read)
+    found = _at_hub(read_paused)
     click.echo(for_terminal("\n".join(found)) or "Nothing is paused.")

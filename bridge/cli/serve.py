@@ -10,13 +10,13 @@ from typing import Any
 import click
 import msgspec
 
-from bridge.app import configuration, serve_http
+from bridge.app import load_configuration, serve_http
 from bridge.cli.columns import Columns
 from bridge.config.settings import PORT, HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
-from bridge.state.server_record import running
+from bridge.state.server_record import find_running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, ListenFault, local_url
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
@@ -51,7 +51,7 @@ def serve(
         if given or existing_channel or publish_channel or client:
             raise click.UsageError(f"Options of mcpb serve cannot be combined with {ctx.invoked_subcommand}.")
         return
-    config = configuration(existing_channel=existing_channel)
+    config = load_configuration(existing_channel=existing_channel)
     channel = config.existing_channel
     channel = msgspec.structs.replace(channel, publish=channel.publish or publish_channel)
     try:
@@ -59,7 +59,7 @@ def serve(
     except ValueError as error:
         raise click.UsageError(f"--{error}") from None
     if client:
-        _print_snippet(client, _address(settings, is_given=bool(given)), _default_token(settings))
+        _print_snippet(client, _parse_address(settings, is_given=bool(given)), _default_token(settings))
         return
     if not settings.enabled:
         raise click.ClickException(
@@ -68,7 +68,7 @@ def serve(
     try:
         serve_http(
             msgspec.structs.replace(config, http=settings, existing_channel=channel),
-            lambda url, published: _tell(url, published, settings),
+            lambda url, published: _print_address(url, published, settings),
         )
     except ListenError as error:
         raise click.ClickException(f"{error}{_listen_remedy(error.fault, settings.port)}") from None
@@ -90,11 +90,11 @@ def add(*, name: str, client: str | None) -> None:
     It is printed once: only its digest is stored. A running mcpb serve accepts it at once.
     """
     try:
-        created = add_token(_state(), name)
+        created = add_token(_state_directory(), name)
     except TokenError as error:
         raise click.ClickException(str(error)) from None
     if client:
-        _print_snippet(client, _address(configuration().http), created)
+        _print_snippet(client, _parse_address(load_configuration().http), created)
         return
     click.echo(f"The token of {name}, printed once. Send it as Authorization: Bearer TOKEN", err=True)
     click.echo(created)
@@ -104,10 +104,10 @@ def add(*, name: str, client: str | None) -> None:
 def list_() -> None:
     """List the clients that have an access token."""
     try:
-        rows = list_tokens(configuration().http, _state())
+        rows = list_tokens(load_configuration().http, _state_directory())
     except TokenError as error:
         raise click.ClickException(str(error)) from None
-    click.echo("\n".join(Columns([64]).lines(rows)))
+    click.echo("\n".join(Columns([64]).format_lines(rows)))
 
 
 @token.command("revoke")
@@ -118,7 +118,7 @@ def revoke(*, name: str) -> None:
     A running mcpb serve ends that client's sessions. The client `default` gets a new token.
     """
     try:
-        revoke_token(configuration().http, _state(), name)
+        revoke_token(load_configuration().http, _state_directory(), name)
     except TokenError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"Revoked the token of {name}.")
@@ -126,20 +126,20 @@ def revoke(*, name: str) -> None:
         click.echo("The new one: mcpb serve --print-config CLIENT")
 
 
-def _state() -> Path:
+def _state_directory() -> Path:
     return HomeLayout(mcpb_home()).state.path
 
 
 def _default_token(settings: HttpSettings) -> str:
     try:
-        return token_for(settings, _state())
+        return token_for(settings, _state_directory())
     except TokenError as error:
         raise click.ClickException(str(error)) from None
 
 
-def _address(settings: HttpSettings, *, is_given: bool = False) -> str:
+def _parse_address(settings: HttpSettings, *, is_given: bool = False) -> str:
     """Return the address of the server that runs, else of the one that these settings describe."""
-    server = None if is_given else running(_state())
+    server = None if is_given else find_running(_state_directory())
     return server.url if server else local_url(settings.host, settings.port)
 
 
@@ -163,9 +163,9 @@ def _print_snippet(client: str, address: str, access_token: str) -> None:
     click.echo(snippet.text)
 
 
-def _tell(url: str, published: Path | None, settings: HttpSettings) -> None:
+def _print_address(url: str, published: Path | None, settings: HttpSettings) -> None:
     lines = [f"MCP is served at {url}mcp (for older clients: {url}sse). Ctrl-C ends it."]
-    lines += _access(url, settings)
+    lines += _describe_access(url, settings)
     if settings.socket:
         lines.append(f"Unix socket: {settings.socket}")
     if published:
@@ -180,7 +180,7 @@ def _tell(url: str, published: Path | None, settings: HttpSettings) -> None:
         click.echo("\n".join(lines))
 
 
-def _access(url: str, settings: HttpSettings) -> list[str]:
+def _describe_access(url: str, settings: HttpSettings) -> list[str]:
     """Return what a client needs. A token is printed to the user's terminal, never into a file or log."""
     others = "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex, curl)"
     if settings.auth == "same-user":

@@ -41,22 +41,22 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         return
     import trio
 
-    from bridge.app import configuration_to_look, new_session, run_with_hub
+    from bridge.app import load_for_reading, new_session, run_with_hub
     from bridge.config.loader import rules_digest
     from bridge.diagnostics.status_snapshot import Rules
     from bridge.diagnostics.status_snapshot import status as read_status
 
-    config, _ = configuration_to_look()
+    config, _ = load_for_reading()
 
-    async def watch(hub: Hub, _session: Session) -> BrokenPipeError | None:
+    async def watch_status(hub: Hub, _session: Session) -> BrokenPipeError | None:
         last: Any = None
         await wait_clients_named(hub)
         while True:
-            current, problem = configuration_to_look()
+            current, problem = load_for_reading()
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
-            channels = _channels(config.existing_channel)
+            channels = _read_channels(config.existing_channel)
             found = read_status(
-                hub.router, hub.links, _recent_calls(), channels, _published(), _servers(), rules
+                hub.router, hub.links, _recent_calls(), channels, _read_published(), _read_servers(), rules
             )
             if (now := (found, get_terminal_size())) != last:
                 try:
@@ -68,29 +68,29 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
                 return None
             await trio.sleep(_WATCH_S)
 
-    if error := run_with_hub(new_session(), watch, config=config):
+    if error := run_with_hub(new_session(), watch_status, config=config):
         raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
 
 
 def _show_web_page(*, opens: bool) -> None:
-    from bridge.app import configuration
+    from bridge.app import load_configuration
     from bridge.cli.status_page import show_page
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    show_page(HomeLayout(mcpb_home()).state.path, configuration().http, opens=opens)
+    show_page(HomeLayout(mcpb_home()).state.path, load_configuration().http, opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:
-    from bridge.state.audit_reader import Filter, recent
+    from bridge.state.audit_reader import Filter, read_recent
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
-        return recent(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, Filter())
+        return read_recent(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, Filter())
     return []
 
 
-def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
-    """Another product's."""
+def _read_channels(settings: ChannelSettings) -> list[dict[str, Any]]:
+    """Return the sockets of the existing channel."""
     import msgspec
 
     from install.browsers import TableError
@@ -104,8 +104,8 @@ def _channels(settings: ChannelSettings) -> list[dict[str, Any]]:
     return []
 
 
-def _published() -> list[dict[str, Any]]:
-    """Sockets of ours among that product's."""
+def _read_published() -> list[dict[str, Any]]:
+    """Return the published sockets of mcpb."""
     import msgspec
 
     from native_host.existing_channel.published_socket import read_published_sockets
@@ -114,7 +114,7 @@ def _published() -> list[dict[str, Any]]:
     return [msgspec.to_builtins(each) for each in read_published_sockets(HomeLayout(mcpb_home()).state.path)]
 
 
-def _servers() -> list[dict[str, Any]]:
+def _read_servers() -> list[dict[str, Any]]:
     """Return the running `mcpb serve` processes, the latest first."""
     import msgspec
 

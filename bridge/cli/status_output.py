@@ -1,4 +1,4 @@
-"""Another product's channel, as `mcpb status` and `mcpb doctor` tell people of it. Pure."""
+"""Existing channel in the text output of `mcpb status` and `mcpb doctor`. Sans-IO."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whose_and_used(channel: Mapping[str, Any]) -> str:
 
 def where_and_who(channel: Mapping[str, Any]) -> str:
     """Its socket, its program and who is connected, as far as the system says; empty for one without any."""
-    return ", ".join(_facts(channel))
+    return ", ".join(_format_facts(channel))
 
 
 def put_there_by_us(socket: Mapping[str, Any]) -> str:
@@ -34,23 +34,23 @@ def put_there_by_us(socket: Mapping[str, Any]) -> str:
     return f"Socket for programs made for {BRAND}: {socket['path']} ({by})"
 
 
-def _facts(channel: Mapping[str, Any]) -> Iterator[str]:
+def _format_facts(channel: Mapping[str, Any]) -> Iterator[str]:
     if channel["path"]:
         yield channel["path"]
     if channel["program"] and not channel["isTheirs"]:
         yield f"program {channel['program']}"
     if channel["connections"]:
         count = channel["connections"]
-        clients = [_called(client, channel["holder"]) for client in channel["clients"]]
-        yield f"{count} connection{'' if count == 1 else 's'}{f': {_joined(clients)}' if clients else ''}"
+        clients = [_format_client(client, channel["holder"]) for client in channel["clients"]]
+        yield f"{count} connection{'' if count == 1 else 's'}{f': {_join_names(clients)}' if clients else ''}"
 
 
-def _called(client: Mapping[str, Any], holder: int) -> str:
+def _format_client(client: Mapping[str, Any], holder: int) -> str:
     name = "mcpb" if client["pid"] == holder else PurePath(client["program"]).name or "a program"
     return f"{name} (pid {client['pid']})"
 
 
-def _joined(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return " and ".join(names)
 
 
@@ -76,7 +76,9 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     if found["calls"]:
         yield ""
         yield "Recent calls (more: mcpb audit)"
-        yield from Columns(audit_rows.LIMITS, width, "  ").lines(map(audit_rows.row, found["calls"]))
+        yield from Columns(audit_rows.LIMITS, width, "  ").format_lines(
+            map(audit_rows.format_row, found["calls"])
+        )
     yield from _problem_lines(found)
 
 
@@ -102,7 +104,9 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
     extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
     yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
-    for tab, line in zip(browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").lines(tabs), strict=True):
+    for tab, line in zip(
+        browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").format_lines(tabs), strict=True
+    ):
         yield line
         yield from (f"    {name}" for name in tab["tools"])
         yield from (f"    note: {notice}" for notice in tab["notices"])
@@ -131,7 +135,7 @@ def _client_lines(sessions: Sequence[Mapping[str, Any]], width: int) -> Iterator
         )
         for session in sessions
     ]
-    yield from Columns([60, 12, 16], width, "    ").lines(clients)
+    yield from Columns([60, 12, 16], width, "    ").format_lines(clients)
 
 
 def _tab_words(tab: Mapping[str, Any]) -> str:

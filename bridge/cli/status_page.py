@@ -1,4 +1,4 @@
-"""`mcpb status --web`: ask the server that runs for a link to its status page, and open that."""
+"""`mcpb status --web`: gets a link to the status page from the running server and opens it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, token_for
-from bridge.state.server_record import ServeRecord, running
+from bridge.state.server_record import ServeRecord, find_running
 from native_host.protocol.untrusted_text import for_terminal
 
 ANSWER_S = 5.0
@@ -22,29 +22,29 @@ _MAX_BYTES = 64 * 1024
 
 
 def show_page(state: Path, settings: HttpSettings, *, opens: bool) -> None:
-    """Open the status page in a browser; where there is none, or nobody wants it, say where it is.
+    """Open the status page in a browser, or print its link.
 
     Raises:
-        click.ClickException: there is no page to be opened; the text says what to do.
+        click.ClickException: there is no page to open; the text has the next command.
     """
-    server = running(state)
+    server = find_running(state)
     if server is None:
         raise click.ClickException("No server runs that has a status page. Start it: mcpb serve")
-    link = _new_link(server, _token(settings, state))
-    if opens and _open(link):
+    link = _new_link(server, _read_token(settings, state))
+    if opens and _open_link(link):
         click.echo(f"The status page is open in your browser: {server.url}")
     else:
         click.echo(f"Open this within two minutes, it is good once: {link}")
 
 
-def _open(link: str) -> bool:
+def _open_link(link: str) -> bool:
     try:
         return webbrowser.open(link)
     except webbrowser.Error:
         return False
 
 
-def _token(settings: HttpSettings, state: Path) -> str:
+def _read_token(settings: HttpSettings, state: Path) -> str:
     try:
         return token_for(settings, state)
     except TokenError as error:
@@ -64,10 +64,10 @@ def _new_link(server: ServeRecord, token: str) -> str:
         raise click.ClickException(f"{why}. End it and start it again") from None
     finally:
         connection.close()
-    return _read(status, body)
+    return _read_link(status, body)
 
 
-def _read(status: int, body: bytes) -> str:
+def _read_link(status: int, body: bytes) -> str:
     try:
         found = msgspec.json.decode(body)
         if status == HTTPStatus.OK:

@@ -31,31 +31,31 @@ _MAX_PROGRESS = 200
 def tools(*, as_json: bool, forget: str | None, existing_channel: bool) -> None:
     """List the tools that MCP clients may call."""
     if forget is not None:
-        _forget(forget)
+        _forget_tools(forget)
         return
     from bridge.app import new_session, run_with_hub
 
-    async def read(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
+    async def read_tools(hub: Hub, session: Session) -> tuple[list[dict[str, Any]], str]:
         return await hub.router.list_tools_decoded(session), hub.router.connection_problem()
 
-    found, missing = run_with_hub(new_session(), read, existing_channel=existing_channel)
+    found, missing = run_with_hub(new_session(), read_tools, existing_channel=existing_channel)
     if as_json:
         click.echo(for_terminal(format_json({"tools": found})))
         return
     for tool in found:
-        click.echo(f"{click.style(tool['name'], bold=True)}{for_terminal(_parameters(tool))}")
+        click.echo(f"{click.style(tool['name'], bold=True)}{for_terminal(_format_parameters(tool))}")
         click.echo(f"    {for_terminal(_first_line(tool['description']))}")
     if missing:
         click.echo(f"\n{for_terminal(missing, on=sys.stderr)}", err=True)
 
 
-def _forget(origin: str) -> None:
+def _forget_tools(origin: str) -> None:
     from bridge.state.tool_cache import SqliteToolStore, StoreError
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     with closing(SqliteToolStore(HomeLayout(mcpb_home()).state.path)) as store:
         try:
-            count = store.forget(origin)
+            count = store.forget_site(origin)
         except StoreError as error:
             raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
     tools = f"{count} tool{'' if count == 1 else 's'}"
@@ -91,16 +91,16 @@ def call(
     given = _read_object(args_json)
     pairs = [_read_pair(pair) for pair in arguments]
 
-    async def run(hub: Hub, session: Session) -> bytes | str:
+    async def run_call(hub: Hub, session: Session) -> bytes | str:
         listed = {tool["name"]: tool for tool in await hub.router.list_tools_decoded(session)}
         schemas = _argument_schemas(listed.get(name))
-        given.update((key, _value(text, schemas.get(key))) for key, text in pairs)
+        given.update((key, _parse_value(text, schemas.get(key))) for key, text in pairs)
         try:
             return await hub.router.call(session, name, Arguments.of(given), CallObserver(_show_progress))
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.connection_problem())
 
-    answer = run_with_hub(new_session("call"), run, existing_channel=existing_channel)
+    answer = run_with_hub(new_session("call"), run_call, existing_channel=existing_channel)
     if isinstance(answer, str):
         raise click.ClickException(for_terminal(answer, on=sys.stderr))
     result = json.loads(answer)
@@ -126,7 +126,7 @@ def _read_pair(pair: str) -> tuple[str, str]:
     return key, text
 
 
-def _value(text: str, schema: Any) -> Any:
+def _parse_value(text: str, schema: Any) -> Any:
     """JSON where it is JSON, else the text; always the text where the tool wants one."""
     if isinstance(schema, dict) and schema.get("type") == "string":
         return text
@@ -142,7 +142,7 @@ def _argument_schemas(tool: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _parameters(tool: Mapping[str, Any]) -> str:
+def _format_parameters(tool: Mapping[str, Any]) -> str:
     """Format a tool's parameters, for instance ` item= [quantity=]`."""
     required = tool["inputSchema"].get("required")
     needed = required if isinstance(required, list) else []

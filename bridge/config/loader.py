@@ -1,6 +1,6 @@
-"""config.toml: what the person has set, checked. docs/CONFIGURATION.md explains every key.
+"""Loader of config.toml: reads and validates the user's settings. docs/CONFIGURATION.md explains every key.
 
-The file decides what may be called, so one that others could have written, or taken away, is not read.
+The file decides which tools may be called, so a file that other users could write or replace is rejected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from native_host.system.private_files import PrivateFileError, UnusableFileError
 
 _SHOWN_CHARS = 60
 _HIDDEN = "auth_token"
-"""The key whose value nobody else may read, and no message shows."""
+"""Key whose value is private; no message shows it."""
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "policy": PolicyRules,
     "http": HttpSettings,
@@ -73,7 +73,7 @@ class ConfigError(UnusableFileError):
     """The configuration cannot be used: config.toml, or without a path the variable that the reason names."""
 
 
-def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
+def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the configuration in `home`; `MCPB_<KEY>` in the environment overrides a key of the file.
 
     A key of a table is overridden by `MCPB_<TABLE>_<KEY>`; [policy] is read from the file alone.
@@ -83,7 +83,7 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         ConfigError: something in it cannot be used, or others could have written it.
     """
     path = HomeLayout(home).config
-    content, found = _parsed(path)
+    content, found = _parse_file(path)
     try:
         _refuse_unknown_keys(found)
         config = msgspec.convert(found, Config)
@@ -91,23 +91,23 @@ def read(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
         key, text = error.args
         raise ConfigError(path, f"{text}{_at_line(content, key)}") from None
     except msgspec.ValidationError as error:
-        key, text = _explained(error, found)
+        key, text = _explain_error(error, found)
         raise ConfigError(path, f"{key}{text}{_at_line(content, key)}") from None
     variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
     given = _Environment(environ, found)
-    http = given.override(config.http, _VARIABLES_OF_HTTP, "http")
-    browser = given.override(config.browser, _VARIABLES_OF_BROWSER, "browser")
-    dirs = _narrowed(config.browser.upload_dirs, browser.upload_dirs)
+    http = given.override_settings(config.http, _VARIABLES_OF_HTTP, "http")
+    browser = given.override_settings(config.browser, _VARIABLES_OF_BROWSER, "browser")
+    dirs = _narrow_directories(config.browser.upload_dirs, browser.upload_dirs)
     browser = msgspec.structs.replace(browser, upload_dirs=dirs)
-    channel = given.override(config.existing_channel, _VARIABLES_OF_CHANNEL, "existing_channel")
-    whole = given.override(config, variables)
+    channel = given.override_settings(config.existing_channel, _VARIABLES_OF_CHANNEL, "existing_channel")
+    whole = given.override_settings(config, variables)
     return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
 
 
-def identity(home: Path) -> tuple[object, ...]:
+def file_identity(home: Path) -> tuple[object, ...]:
     """Return a value that changes when the file or its permissions change."""
     path = HomeLayout(home).config
-    return _stat(path), _stat(path.parent), path.is_symlink()
+    return _stat_file(path), _stat_file(path.parent), path.is_symlink()
 
 
 def rules_digest(config: Config) -> str:
@@ -120,7 +120,7 @@ def rules_digest(config: Config) -> str:
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _stat(path: Path) -> tuple[int, ...] | None:
+def _stat_file(path: Path) -> tuple[int, ...] | None:
     try:
         found = path.stat()
     except OSError:
@@ -130,12 +130,12 @@ def _stat(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_mode, found.st_uid, *written
 
 
-def _parsed(path: Path) -> tuple[bytes, dict[str, Any]]:
+def _parse_file(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
         file = private_files.read(path)
         if file is None:
             return b"", {}
-        found = toml_text.parse(path, file.content)
+        found = toml_text.parse_toml(path, file.content)
         if file.is_open:
             _reject_token(path, found)
     except PrivateFileError as error:
@@ -163,15 +163,15 @@ class _UnknownKeyError(ValueError):
 
 
 def _refuse_unknown_keys(found: dict[str, Any]) -> None:
-    for place, table, shape in _tables(found):
+    for place, table, shape in _known_tables(found):
         for key in table:
             if key not in shape.__struct_fields__:
                 where = f" in [{place}]" if place in _TABLES else f" in {place}" if place else ""
-                text = f"there is no key {key}{where}{_meant(key, shape)}"
+                text = f"there is no key {key}{where}{_suggest_table(key, shape)}"
                 raise _UnknownKeyError(f"{place}.{key}".lstrip("."), text)
 
 
-def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
+def _known_tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
     """Each table that is one, where it is and what it should be; wrong types are complained of elsewhere."""
     yield "", found, Config
     for name, shape in _TABLES.items():
@@ -185,7 +185,7 @@ def _tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], type[m
                 yield f"{name}.{key}[{index}]", each, entry
 
 
-def _meant(key: str, shape: type[msgspec.Struct]) -> str:
+def _suggest_table(key: str, shape: type[msgspec.Struct]) -> str:
     if key in Config.__struct_fields__:
         return "; write it above the first [table]"  # TOML takes what follows a table's head for its content
     if key in PolicyRules.__struct_fields__:
@@ -200,12 +200,12 @@ def _meant(key: str, shape: type[msgspec.Struct]) -> str:
 # ── Values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[str, str]:
+def _explain_error(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[str, str]:
     """Return the key and what follows it, for instance `max_name` and ` = 200: expected int <= 128`."""
     problem = explain(error)
     key = problem.path
     if problem.kind is ProblemKind.CHOICE:
-        return key, f" = {_shown(_value_at(found, key))}: expected {_choices(key)}"
+        return key, f" = {_format_value(_value_at(found, key))}: expected {_format_choices(key)}"
     if problem.kind is ProblemKind.MISSING:
         return key, f": {describe_rule(problem, is_toml=True)}"
     if problem.kind is ProblemKind.OTHER:
@@ -214,7 +214,7 @@ def _explained(error: msgspec.ValidationError, found: dict[str, Any]) -> tuple[s
         return key, f": {problem.expected}"
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
-    given = f" = {'…' if is_hidden else _shown(value)}"
+    given = f" = {'…' if is_hidden else _format_value(value)}"
     if key in _TABLES:
         return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
     return key, f"{given}: {describe_rule(problem, is_toml=True)}"
@@ -226,14 +226,14 @@ def _value_at(found: Any, key: str) -> Any:
     return found
 
 
-def _choices(key: str) -> str:
+def _format_choices(key: str) -> str:
     """Format the accepted words of a key."""
     table, _, name = re.sub(r"\[\d+\]", "", key).partition(".")
     shape = PageSite if name.startswith("sites.") else _TABLES[table]
     return " or ".join(f'"{word}"' for word in get_args(get_type_hints(shape)[name.removeprefix("sites.")]))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
@@ -253,7 +253,9 @@ class _Environment:
         self._environ = environ
         self._found = found
 
-    def override(self, settings: _Settings, variables: Mapping[str, str], table: str = "") -> _Settings:
+    def override_settings(
+        self, settings: _Settings, variables: Mapping[str, str], table: str = ""
+    ) -> _Settings:
         """Return the settings of a table with the variables' values.
 
         Raises:
@@ -280,12 +282,12 @@ class _Environment:
 
 
 def _value_of(variable: str, text: str, hint: Any) -> Any:
-    given = _listed(text) if get_origin(hint) is tuple else text
+    given = _split_list(text) if get_origin(hint) is tuple else text
     try:
         return msgspec.convert(given, hint, strict=False)
     except msgspec.ValidationError as error:
         rule = describe_rule(explain(error), is_toml=True)
-        raise ConfigError(None, f"{variable}={_shown(text)}: {rule}") from None
+        raise ConfigError(None, f"{variable}={_format_value(text)}: {rule}") from None
 
 
 def _warn_once(variable: str, text: str) -> None:
@@ -294,7 +296,7 @@ def _warn_once(variable: str, text: str) -> None:
         _log.warning("%s", text)
 
 
-def _narrowed(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+def _narrow_directories(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """Return those wanted directories that are allowed: a project may set variables for its clients."""
     real = [os.path.realpath(directory) for directory in allowed]
     return tuple(
@@ -304,6 +306,6 @@ def _narrowed(allowed: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     """Split a list such as `http://localhost:3000, https://shop.example`."""
     return [part.strip() for part in text.split(",") if part.strip()]

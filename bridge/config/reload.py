@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from bridge.config.loader import ConfigError, identity, read, rules_digest
+from bridge.config.loader import ConfigError, file_identity, read_config, rules_digest
 from bridge.config.settings import Config
 
 POLL_S = 0.5
@@ -53,7 +53,7 @@ class ConfigReload:
 
     def poll(self) -> None:
         """Look at the file once."""
-        now = identity(self._home)
+        now = file_identity(self._home)
         if now == self._read:
             return
         if now != self._seen:
@@ -61,10 +61,10 @@ class ConfigReload:
             return
         problem, config = "", None
         try:
-            config = read(self._home, self._environ)
+            config = read_config(self._home, self._environ)
         except ConfigError as error:
             problem = str(error)
-        if identity(self._home) != now:  # it was written meanwhile
+        if file_identity(self._home) != now:  # it was written meanwhile
             return
         self._read = now
         if problem and problem != self.problem:

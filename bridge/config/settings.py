@@ -64,7 +64,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     calls_per_minute: Annotated[int, msgspec.Meta(ge=0)] = CALLS_PER_MINUTE
     """For each client; 0 is no limit."""
     idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = IDLE_MINUTES
-    """A session that nobody uses for so long ends."""
+    """Minutes after which an unused session ends."""
     close_tabs: bool = False
     """True if the tabs that a session opened are closed at its end."""
 
@@ -73,7 +73,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
         for host in self.allowed_hosts:
             _check_host("allowed_hosts", host)
         for origin in self.cors_origins:
-            if hint := _hint(origin):
+            if hint := _suggest_key(origin):
                 raise SettingError("cors_origins", f'"{origin}" {hint}')
         if self.auth_token and not _BEARER.fullmatch(self.auth_token):
             raise SettingError("auth_token", "only letters, digits and - . _ ~ + / can be sent as a token")
@@ -89,7 +89,7 @@ def _check_host(key: str, host: str) -> None:
     )
 
 
-def _hint(pattern: str) -> str:
+def _suggest_key(pattern: str) -> str:
     """Return the reason for which one of `cors_origins` is rejected; empty if it is valid."""
     if pattern == "*":
         return "would let every page of the web drive your browser: name the origins"

@@ -62,7 +62,7 @@ class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.name} has two parameters {twice}")
 
 
-def read(home: Path) -> Sequence[Shortcut]:
+def read_shortcuts(home: Path) -> Sequence[Shortcut]:
     """Read the user's shortcuts, in the order of the file; `home` is the directory of all files of mcpb.
 
     Raises:
@@ -71,7 +71,7 @@ def read(home: Path) -> Sequence[Shortcut]:
     path = HomeLayout(home).shortcuts
     try:
         file = private_files.read(path)
-        found = toml_text.parse(path, file.content) if file else {}
+        found = toml_text.parse_toml(path, file.content) if file else {}
         shortcuts = msgspec.convert(found, _File).shortcuts
     except PrivateFileError as error:
         raise ShortcutsError.wrap(error) from error

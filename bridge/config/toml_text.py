@@ -13,7 +13,7 @@ _STATEMENT = re.compile(rb"[ \t]*(?:(?P<head>\[\[?)[ \t]*(?P<table>[\w.-]+)[ \t]
 """Pattern of a table header or a key in TOML, in its usual spelling."""
 
 
-def parse(path: Path, content: bytes) -> dict[str, Any]:
+def parse_toml(path: Path, content: bytes) -> dict[str, Any]:
     """Parse the TOML of a file.
 
     Raises:

@@ -14,8 +14,7 @@ import trio
 
 from bridge import __version__
 from bridge.config import shortcuts_file
-from bridge.config.loader import ConfigError
-from bridge.config.loader import read as read_config
+from bridge.config.loader import ConfigError, read_config
 from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
 from bridge.diagnostics.browser_matching import Looked
@@ -107,7 +106,7 @@ def _of_browser_tools(home: Path) -> Iterator[Finding]:
     except ApprovalsError as error:
         yield _file_finding(FindingCode.APPROVALS_INVALID, "approvals.json", error, "warning")
     try:
-        shortcuts_file.read(home)
+        shortcuts_file.read_shortcuts(home)
     except shortcuts_file.ShortcutsError as error:
         yield _file_finding(FindingCode.SHORTCUTS_INVALID, "shortcuts.toml", error, "warning")
 

@@ -17,7 +17,7 @@ from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
 from bridge.hub.tool_search import search_entries
-from bridge.state.audit_log import moment
+from bridge.state.audit_log import format_time
 from bridge.state.pause_control import short_id, title_of
 from native_host.protocol.untrusted_text import (
     MAX_NOTICE_CHARS,
@@ -138,7 +138,7 @@ def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
     """
     return [
         {
-            "at": moment(time - (now - call.began)),
+            "at": format_time(time - (now - call.began)),
             "event": "running",
             "client": {"name": call.session.client.name},
             "origin": call.site.origin,

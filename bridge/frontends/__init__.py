@@ -1,1 +1,1 @@
-"""How MCP clients reach the bridge."""
+"""Front ends: transports through which MCP clients reach the bridge."""

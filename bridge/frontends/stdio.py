@@ -41,7 +41,7 @@ _LONG_READ_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
-async def serve(server: McpServer) -> None:
+async def serve_stdio(server: McpServer) -> None:
     """Speak MCP on this process's stdin and stdout until either ends."""
     with _detach_stdio() as (stdin, stdout):
         await serve_descriptors(server, stdin, stdout)
@@ -81,7 +81,7 @@ async def _flush_output(writer: MessageWriter, scope: trio.CancelScope) -> None:
 
 @contextmanager
 def _detach_stdio() -> Iterator[tuple[int, int]]:
-    stdin, stdout = _duplicate(0, os.O_RDONLY), _duplicate(1, os.O_WRONLY)
+    stdin, stdout = _duplicate_stdio(0, os.O_RDONLY), _duplicate_stdio(1, os.O_WRONLY)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
@@ -97,7 +97,7 @@ def _detach_stdio() -> Iterator[tuple[int, int]]:
             os.close(fd)
 
 
-def _duplicate(fd: int, flags: int) -> int:
+def _duplicate_stdio(fd: int, flags: int) -> int:
     # The descriptors of a terminal share one open file, and a non-blocking duplicate would change stderr.
     if os.isatty(fd):
         return os.open(os.ttyname(fd), flags | os.O_NOCTTY | os.O_CLOEXEC)
@@ -143,9 +143,9 @@ class _Reader:
     async def _handle_line(self, line: bytes | None) -> None:
         if line is None:
             text = f"the line is too long: the limit is {MAX_LINE_BYTES} bytes"
-            self._outlet.write(client_writer.failure(b"", Code.INVALID_REQUEST, text))
+            self._outlet.write(client_writer.make_failure(b"", Code.INVALID_REQUEST, text))
         elif line and not line.isspace() and not await self._reject_over_limit(line):
-            await self._lane.take(line)
+            await self._lane.handle_line(line)
         if self._outlet.waiting_bytes > MAX_UNREAD_BYTES:
             await self._wait_output_read()
 
@@ -160,7 +160,7 @@ class _Reader:
         self._is_full = count >= MAX_OPEN_REQUESTS
         if self._is_full:
             text = f"{count} requests are open: wait for a response or cancel one, then retry"
-            self._outlet.write(client_writer.failure(raw_id, Code.RATE_LIMITED, text))
+            self._outlet.write(client_writer.make_failure(raw_id, Code.RATE_LIMITED, text))
         return self._is_full
 
     async def _wait_output_read(self) -> None:

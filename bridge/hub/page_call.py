@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridge.errors import CallError, UnknownToolError, failed
+from bridge.errors import CallError, UnknownToolError, make_failure_result
 from bridge.hub import tool_result
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import Arguments
@@ -253,7 +253,7 @@ class PageCall:
         if isinstance(error, UnknownToolError):
             error = self._refused or error
         if isinstance(error, CallError):
-            self._finish_call(failed(self._services.told(error)), error)
+            self._finish_call(make_failure_result(self._services.told(error)), error)
             return
         if not isinstance(error, UnknownToolError):
             _log.error("calling %.128r failed", self.name, exc_info=error)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container
 from typing import Any, NamedTuple, Protocol
 
-from bridge.errors import CallError, failed
+from bridge.errors import CallError, make_failure_result
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
@@ -135,7 +135,7 @@ class ProviderCall:
             self._finish_call(answer.result, answer)
 
     def _finish_failed(self, error: CallError) -> None:
-        self._finish_call(failed(self._services.told(error)), error)
+        self._finish_call(make_failure_result(self._services.told(error)), error)
 
     def _finish_call(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
         if self._is_over:

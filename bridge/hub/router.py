@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import trio
 
-from bridge.errors import CallError, UnknownToolError, failed, sentence
+from bridge.errors import CallError, UnknownToolError, format_error, make_failure_result
 from bridge.hub import meta_tools
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import NOTHING, Arguments
@@ -320,7 +320,9 @@ class Router:
         def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, UnknownToolError):
                 detail = self._explain_unknown(asked.name)
-                outcome = failed(self._explain_failure(CallError(Code.INVALID_PARAMS, detail, handed=False)))
+                outcome = make_failure_result(
+                    self._explain_failure(CallError(Code.INVALID_PARAMS, detail, handed=False))
+                )
             on_finished(outcome)
 
         inner = Arguments(bytes(asked.arguments))
@@ -369,7 +371,7 @@ class Router:
     def _explain_failure(self, error: CallError) -> str:
         """Return the text of a failure, with the missing connection if a tool is gone because of it."""
         missing = self.connection_problem() if error.code == Code.NO_LONGER_OFFERED else ""
-        return f"{sentence(error)} {missing}".rstrip()
+        return f"{format_error(error)} {missing}".rstrip()
 
     def running_calls(self) -> list[CallRecord]:
         """Return the records of the running calls, the oldest first."""

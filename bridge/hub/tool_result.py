@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridge.errors import CallError, failed
+from bridge.errors import CallError, make_failure_result
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -51,7 +51,7 @@ def _decode_result(executed: bytes) -> Answer | CallError:
     if found.success:
         payload = bytes(found.payload)
         return Answer(payload, _says_error(payload))
-    return Answer(failed(_format_thrown(found.payload)), is_error=True)
+    return Answer(make_failure_result(_format_thrown(found.payload)), is_error=True)
 
 
 def _says_error(payload: bytes) -> bool:

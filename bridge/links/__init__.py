@@ -1,1 +1,1 @@
-"""How the hub reaches tools: so far through native hosts."""
+"""Links between the hub and browsers, through native hosts."""

@@ -1,7 +1,7 @@
-"""Processes that hold another product's sockets: looked for once a second, started where one is missing.
+"""Holder processes of the existing channel: detected once a second, started where one is missing.
 
-Such a process (`native_host/existing_channel/holder.py`) belongs to no bridge: the first that misses it
-starts it, all share it, and it ends by itself when none needs it any more.
+A holder (`native_host/existing_channel/holder.py`) belongs to no bridge: the first that needs it starts it,
+all share it, and it ends when no bridge uses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGAIN_S = 5.0
 MOST_AGAIN_S = 160.0
 """A socket of a killed host, whose pid another process has now, is never held."""
 COMING_S = 3.0
-"""So long one that was started is expected to appear."""
+"""Seconds that a started holder has to appear."""
 COMMAND = (sys.executable, "-I", "-m", "native_host.existing_channel.holder")
 
 _NOTHING = (
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Started:
+class _HolderProcess:
     """A holder that this bridge has started."""
 
     at: float
@@ -49,7 +49,7 @@ class _Started:
     """None: it could not be started."""
     problem: str = ""
     again_s: float = AGAIN_S
-    """How long after this one the next may be started."""
+    """Seconds until the next one may be started."""
 
     @property
     def is_running(self) -> bool:
@@ -66,10 +66,11 @@ class HolderProcesses:
     """Starts a holder for each usable socket. Times are on trio's clock."""
 
     def __init__(self, directory: Path | None = None, command: tuple[str, ...] = COMMAND) -> None:
-        """
+        """Make the starter of holders.
+
         Args:
-            directory: the only one to look into; None: all that have the product's form.
-            command: what is started, with the socket's path as its last argument.
+            directory: the only one to scan; None: all directories in which that product puts sockets.
+            command: command line of a holder, which gets the socket's path as its last argument.
         """
         self._directory = directory
         self._command = command
@@ -77,10 +78,10 @@ class HolderProcesses:
         self._found: list[FoundChannel] = []
         self._last: FoundChannel | None = None
         """That could be used, of all that were ever found."""
-        self._started: dict[str, _Started] = {}
+        self._started: dict[str, _HolderProcess] = {}
         """By socket."""
 
-    def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
+    def scan_sockets(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing. `held` are the sockets that have one.
 
         Without `at_once` it is looked for sockets LOOK_EVERY_S apart.
@@ -100,8 +101,8 @@ class HolderProcesses:
                     self._see_to(str(channel.path), held, now)
         return {socket for socket, it in self._started.items() if socket not in held and _is_coming(it, now)}
 
-    def problems(self, held: Container[str], now: float) -> dict[str, str]:
-        """Why sockets that can be used have no holder, by socket."""
+    def find_problems(self, held: Container[str], now: float) -> dict[str, str]:
+        """Return the reason why a usable socket has no holder, by socket."""
         usable = {str(channel.path) for channel in self._found if not channel.fault}
         told = {}
         for socket in usable & self._started.keys():
@@ -117,11 +118,11 @@ class HolderProcesses:
                 started.process.returncode = 0  # it goes on without a parent: nobody is to complain of that
         self._started.clear()
 
-    def missing(self, stopped_host: Callable[[], str] = lambda: "") -> str:
-        """Why no channel is used, where none is; in a sentence.
+    def explain_missing(self, stopped_host: Callable[[], str] = lambda: "") -> str:
+        """Return a sentence on why no channel is used.
 
-        `stopped_host` looks for a host that serves nobody any more, and says what helps. It is asked where
-        there is nothing better to say: it looks at all processes.
+        `stopped_host` detects a host that serves no client any more, and returns the remedy. It reads all
+        processes, so it is called last.
         """
         if any(not channel.fault for channel in self._found):
             return "An existing channel was found, but nobody is connected to it yet."
@@ -143,13 +144,13 @@ class HolderProcesses:
             return
         last = self._started.get(socket)
         if last is None:
-            self._started[socket] = self._start(socket, now)
+            self._started[socket] = self._start_holder(socket, now)
         elif not last.is_running and now >= last.at + last.again_s:
-            self._started[socket] = started = self._start(socket, now)
+            self._started[socket] = started = self._start_holder(socket, now)
             if last.has_failed:
                 started.again_s = max(AGAIN_S, min(2 * last.again_s, MOST_AGAIN_S))
 
-    def _start(self, socket: str, now: float) -> _Started:
+    def _start_holder(self, socket: str, now: float) -> _HolderProcess:
         try:
             process = subprocess.Popen(
                 [*self._command, socket],
@@ -162,10 +163,10 @@ class HolderProcesses:
         except OSError as error:
             problem = f"The process that holds {socket} cannot be started: {error.strerror}"
             _log.warning("%s", problem)
-            return _Started(now, problem=problem)
+            return _HolderProcess(now, problem=problem)
         _log.debug("a holder of %s is started (pid %d)", socket, process.pid)
-        return _Started(now, process)
+        return _HolderProcess(now, process)
 
 
-def _is_coming(started: _Started, now: float) -> bool:
+def _is_coming(started: _HolderProcess, now: float) -> bool:
     return now < started.at + COMING_S and not started.has_failed

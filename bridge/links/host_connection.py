@@ -1,7 +1,7 @@
 """Connection to one native host: one reader, one writer, and the pending requests.
 
-A request is state and no task: it is written by whoever asks, answered by the reader, and one task sees to it
-that none waits for too long.
+A request is state and no task: its caller writes it, the reader completes it, and one task enforces all
+deadlines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LinkError(Exception):
 
 
 class _Request(PendingRequest):
-    """What was asked, and how far it has got."""
+    """A pending request and its progress."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class _Request(PendingRequest):
 
     @property
     def may_have_been_handed(self) -> bool:
-        """Whether the page may have got it."""
+        """Return whether the page may have received it."""
         return self.outgoing is not None and self.outgoing.has_begun
 
-    def give_up(self) -> bool:
+    def withdraw(self) -> bool:
         """See `PendingRequest`."""
-        return self._connection.give_up(self)
+        return self._connection.cancel_request(self)
 
 
 class HostConnection:
@@ -85,12 +85,12 @@ class HostConnection:
         self._reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
         self._writer = MessageWriter(stream.socket.fileno())
         self._holds_back = False
-        """What is written now goes out together."""
+        """True while writes are collected."""
         self._numbers = itertools.count(1)
         self._in_flight: dict[bytes, _Request] = {}
         """By id."""
         self._waiting: dict[_Request, tuple[bytes, ...]] = {}
-        """What is to be written once there is room in flight, the oldest first."""
+        """Requests above the limit in flight, the oldest first."""
         self._is_wire_logged = _wire_log.isEnabledFor(logging.DEBUG)
         self._nursery: trio.Nursery  # while it runs
 
@@ -102,10 +102,10 @@ class HostConnection:
             FrameError: nor to the framing.
             trio.BrokenResourceError: it is gone.
         """
-        self.tell(
+        self.send_notification(
             "bridge/hello", wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
         )
-        self.tell("bridge/sessions", sessions)
+        self.send_notification("bridge/sessions", sessions)
         endpoint.tune(self._stream)
         broken: Exception | None = None
         try:
@@ -114,7 +114,7 @@ class HostConnection:
                 nursery.start_soon(self._write_on)
                 nursery.start_soon(self.deadlines.run)
                 try:
-                    await self._read()
+                    await self._receive_messages()
                 except (LinkError, FrameError, trio.BrokenResourceError) as error:
                     broken = error  # raised outside: a nursery would wrap it
                 nursery.cancel_scope.cancel()
@@ -124,17 +124,17 @@ class HostConnection:
             raise broken
 
     def close(self) -> None:
-        """It does not run any more: whoever waits learns that there will be no answer."""
+        """Fail all pending requests."""
         while self._waiting or self._in_flight:  # one at a time: who is told may give up another
             request = next(iter(self._waiting or self._in_flight.values()))
             self._waiting.pop(request, None)
             self._in_flight.pop(request.raw_id, None)
-            request.settle(CallError(Code.GONE, handed=request.may_have_been_handed))
+            request.complete(CallError(Code.GONE, handed=request.may_have_been_handed))
 
-    def tell(self, method: str, params: Wire) -> None:
+    def send_notification(self, method: str, params: Wire) -> None:
         """Send a notification, without waiting."""
-        self._log("→", method)
-        self._write(jsonrpc.notification(method, params))
+        self._log_message("→", method)
+        self._write_message(jsonrpc.notification(method, params))
 
     def send(
         self,
@@ -145,7 +145,7 @@ class HostConnection:
         observer: CallObserver = NO_OBSERVER,
     ) -> Operation:
         """Ask, without waiting for the result. See `TabTransport.send`."""
-        self._log("→", method)
+        self._log_message("→", method)
         raw_id = b"%d" % next(self._numbers)
         parts = jsonrpc.request_parts(raw_id, method, msgspec.json.encode(params))
         try:
@@ -156,20 +156,20 @@ class HostConnection:
             return FINISHED
         request = _Request(self, raw_id, timeout_s, on_finished, observer)
         if self._has_room and not self._waiting:
-            self._launch(request, parts)
+            self._send_request(request, parts)
         else:
             self._waiting[request] = parts
         return request
 
-    def give_up(self, request: _Request) -> bool:
-        """Nobody waits for this answer any more; whether the page may have got what was asked."""
+    def cancel_request(self, request: _Request) -> bool:
+        """Cancel a request; return whether the page may have received it."""
         if self._waiting.pop(request, None) is not None:
             return False
         del self._in_flight[request.raw_id]
         if request.outgoing is not None and not request.outgoing.has_begun:
             self._writer.withdraw(request.outgoing)
         else:
-            self.tell("browser/cancel", wire.Cancel(id=int(request.raw_id)))
+            self.send_notification("browser/cancel", wire.Cancel(id=int(request.raw_id)))
         self._launch_waiting()
         return request.may_have_been_handed
 
@@ -182,16 +182,16 @@ class HostConnection:
             detail = f"{MAX_WAITING} calls wait for this browser already"
             raise CallError(Code.RATE_LIMITED, detail, handed=False)
 
-    def _launch(self, request: _Request, parts: tuple[bytes, ...]) -> None:
+    def _send_request(self, request: _Request, parts: tuple[bytes, ...]) -> None:
         self._in_flight[request.raw_id] = request
-        request.outgoing = self._write(*parts)
+        request.outgoing = self._write_message(*parts)
 
     def _launch_waiting(self) -> None:
         while self._waiting and self._has_room:
             request = next(iter(self._waiting))
-            self._launch(request, self._waiting.pop(request))
+            self._send_request(request, self._waiting.pop(request))
 
-    def _write(self, *parts: bytes) -> Outgoing:
+    def _write_message(self, *parts: bytes) -> Outgoing:
         outgoing = self._writer.put(*split_frame(parts, "little"))
         if not self._holds_back:
             self._writer.flush()
@@ -201,56 +201,56 @@ class HostConnection:
         with suppress(trio.BrokenResourceError):  # the reader sees the end as well, and says it
             await self._writer.run()
 
-    def _log(self, direction: str, what: str) -> None:
+    def _log_message(self, direction: str, what: str) -> None:
         if self._is_wire_logged:
             _wire_log.debug("%s %s", direction, what)
 
-    async def _read(self) -> None:
+    async def _receive_messages(self) -> None:
         with trio.move_on_after(wire.HELLO_SECONDS) as scope:
             bodies = await self._reader.receive()
         if scope.cancelled_caught:
             raise LinkError(f"the host did not introduce itself within {wire.HELLO_SECONDS:g} s")
         if bodies:
-            _check_first(_decoded(bodies[0]))
+            _check_first(_decode_body(bodies[0]))
         while bodies:
-            self._take_all(bodies)
+            self._handle_all(bodies)
             bodies.clear()  # a long one would stay until the next has come
             bodies = await self._reader.receive()
 
-    def _take_all(self, bodies: list[bytes]) -> None:
-        """What they make us write goes out together."""
+    def _handle_all(self, bodies: list[bytes]) -> None:
+        """Handle messages; write all responses together."""
         self._holds_back = True
         for body in bodies:
             if (result := jsonrpc.read_result(body)) is None:
-                self._take(_decoded(body))
+                self._handle_message(_decode_body(body))
             else:
-                self._log("←", "answer")
-                self._settle(*result)
+                self._log_message("←", "answer")
+                self._complete_request(*result)
         self._holds_back = False
         self._writer.flush()
 
-    def _take(self, message: Envelope) -> None:
-        self._log("←", message.method or "answer")
+    def _handle_message(self, message: Envelope) -> None:
+        self._log_message("←", message.method or "answer")
         if message.is_response:
-            self._settle(bytes(message.id), _answer_in(message))
+            self._complete_request(bytes(message.id), _answer_in(message))
         elif message.is_request:
-            self._asked(message)
+            self._handle_question(message)
         else:
-            self._notified(message)
+            self._handle_notification(message)
 
-    def _settle(self, raw_id: bytes, answer: bytes | CallError) -> None:
+    def _complete_request(self, raw_id: bytes, answer: bytes | CallError) -> None:
         if request := self._in_flight.pop(raw_id, None):
-            request.settle(answer)
+            request.complete(answer)
             self._launch_waiting()
 
-    def _asked(self, message: Envelope) -> None:
+    def _handle_question(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
         try:
             asked = _question_in(message)
             pending = self._pending_for(message)
             question = pending.open_question()
         except CallError as error:
-            self._refuse(raw_id, error)
+            self._reject_question(raw_id, error)
             return
         self._nursery.start_soon(self._put_question, raw_id, pending, question, asked)
 
@@ -264,17 +264,17 @@ class HostConnection:
         self, raw_id: bytes, pending: PendingRequest, question: Question, asked: wire.ElicitConfirmation
     ) -> None:
         try:
-            answer = await pending.put(question, asked)
+            answer = await pending.ask_user(question, asked)
             _check_size("the answer", len(answer), handed=True)
         except CallError as error:
-            self._refuse(raw_id, error)
+            self._reject_question(raw_id, error)
         else:
-            self._write(jsonrpc.result(raw_id, answer))
+            self._write_message(jsonrpc.result(raw_id, answer))
 
-    def _refuse(self, raw_id: bytes, error: CallError) -> None:
-        self._write(jsonrpc.failure(raw_id, error.code, error.detail, handed=error.handed))
+    def _reject_question(self, raw_id: bytes, error: CallError) -> None:
+        self._write_message(jsonrpc.failure(raw_id, error.code, error.detail, handed=error.handed))
 
-    def _notified(self, message: Envelope) -> None:
+    def _handle_notification(self, message: Envelope) -> None:
         method = wire.METHODS.get(message.method)
         if method is None:
             _log.debug("an unknown notification was dropped: %s", message.method)
@@ -287,10 +287,10 @@ class HostConnection:
         match params:
             case wire.Progress():
                 if pending := self._in_flight.get(bytes(message.for_)):
-                    pending.progress(params)
+                    pending.report_progress(params)
             case wire.CdpEvent():
                 if pending := self._in_flight.get(bytes(message.for_)):
-                    pending.event(params)
+                    pending.pass_event(params)
             case wire.HostError():
                 raise LinkError(_with_remedy(params), is_final=params.code == Code.WIRE_VERSION)
             case _:
@@ -315,7 +315,7 @@ def _question_in(message: Envelope) -> wire.ElicitConfirmation:
         raise CallError(Code.INVALID_PARAMS, text, handed=False) from None
 
 
-def _decoded(body: bytes) -> Envelope:
+def _decode_body(body: bytes) -> Envelope:
     try:
         return jsonrpc.decode(body)
     except jsonrpc.UndecodableError as error:

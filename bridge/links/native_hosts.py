@@ -1,8 +1,6 @@
-"""Links to every native host of this user: the directories are looked at up to four times a second.
+"""Discovery of the user's native hosts, and a connection to each of them.
 
-The native hosts of one directory, which is read again only when something in it has changed.
-
-Each bridge looks every second or more often, as long as it lives, and nearly always everything is as it was.
+Every bridge scans up to four times a second. A directory is read again only when it has changed.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Problem(msgspec.Struct):
-    """Why a live host, or a whole directory, is not linked."""
+    """Reason why a live host, or a whole directory, is not connected."""
 
     text: str
     retry_at: float
@@ -64,14 +62,14 @@ class Problem(msgspec.Struct):
 
 
 class Holders(Protocol):
-    """Sees to it that another product's sockets are held: `HolderProcesses`."""
+    """Starts holders of the existing channel's sockets: `HolderProcesses`."""
 
-    def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
+    def scan_sockets(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing; the sockets whose holders are on their way."""
         ...
 
-    def problems(self, held: Container[str], now: float) -> Mapping[str, str]:
-        """Why sockets have no holder, by socket."""
+    def find_problems(self, held: Container[str], now: float) -> Mapping[str, str]:
+        """Return the reason why a socket has no holder, by socket."""
         ...
 
     def let_go(self) -> None:
@@ -83,7 +81,7 @@ class NativeLinks(TabTransport):
     """A `TabTransport` over native messaging hosts, one link each."""
 
     def __init__(self, directories: Sequence[Path], holders: Holders | None = None) -> None:
-        """Without `holders`, hosts that hold another product's socket are passed over."""
+        """Without `holders`, hosts of the existing channel are ignored."""
         self.problems: dict[str, Problem] = {}
         """By host instance or directory: what `mcpb status` shows."""
         self._directories = [HostDirectory(directory) for directory in directories]
@@ -105,10 +103,10 @@ class NativeLinks(TabTransport):
             self._nursery = nursery
             try:
                 self.scan_hosts()
-                self._emit(DiscoveryFinished())
+                self._emit_event(DiscoveryFinished())
                 while True:
                     await self._until_next_look()
-                    self._look(at_once=False)
+                    self._scan_directories(at_once=False)
             finally:
                 self._nursery = None
                 if self._holders:
@@ -130,7 +128,7 @@ class NativeLinks(TabTransport):
 
     def _send_sessions(self) -> None:
         for connection in self._connections.values():
-            connection.tell("bridge/sessions", self._sessions)
+            connection.send_notification("bridge/sessions", self._sessions)
 
     def send(
         self,
@@ -151,42 +149,46 @@ class NativeLinks(TabTransport):
     def disconnect(self, tab: TabAddress) -> None:
         """See `TabTransport.disconnect`."""
         if tab.host in self._connections and tab.tab_id is not None:
-            self._emit(HostAnnouncement(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id)))
+            self._emit_event(
+                HostAnnouncement(tab.host, "browser/tabRemoved", wire.TabRemoved(tab_id=tab.tab_id))
+            )
 
     def scan_hosts(self) -> None:
         """See `TabTransport.scan_hosts`."""
-        self._look(at_once=True)
+        self._scan_directories(at_once=True)
 
-    def _look(self, *, at_once: bool) -> None:
+    def _scan_directories(self, *, at_once: bool) -> None:
         if self._nursery is None:
             return
         live: set[str] = set()
         held: set[str] = set()
         for directory in self._directories:
-            for record in self._wanted(directory):
+            for record in self._wanted_hosts(directory):
                 live.add(record.instance)
                 held.add(record.channel)
                 if record.instance not in self._busy and self._may_try(record.instance):
                     self._busy.add(record.instance)
-                    self._emit(HostDiscovered(record.instance, record.started_at))
-                    self._nursery.start_soon(self._serve, directory.path, record.instance)
+                    self._emit_event(HostDiscovered(record.instance, record.started_at))
+                    self._nursery.start_soon(self._serve_host, directory.path, record.instance)
         for instance in self.problems.keys() - live - {str(place.path) for place in self._directories}:
             del self.problems[instance]
         if self._holders:
             self._look_for_channels(self._holders, held, at_once=at_once)
 
-    def _wanted(self, directory: HostDirectory) -> Iterator[Record]:
+    def _wanted_hosts(self, directory: HostDirectory) -> Iterator[Record]:
         yield from (record for record in self._live_hosts(directory) if self._holders or not record.channel)
 
     def _look_for_channels(self, holders: Holders, held: Container[str], *, at_once: bool) -> None:
         now = trio.current_time()
-        coming = holders.look(held, now, at_once=at_once)
+        coming = holders.scan_sockets(held, now, at_once=at_once)
         for socket in coming - self._coming:
-            self._emit(HostDiscovered(socket, time.time()))
+            self._emit_event(HostDiscovered(socket, time.time()))
         for socket in self._coming - coming:
-            self._emit(HostLost(socket))
+            self._emit_event(HostLost(socket))
         self._coming = coming
-        self.problems |= {socket: Problem(text, 0) for socket, text in holders.problems(held, now).items()}
+        self.problems |= {
+            socket: Problem(text, 0) for socket, text in holders.find_problems(held, now).items()
+        }
 
     async def _until_next_look(self) -> None:
         pause_s = LINKED_LOOK_EVERY_S if self._connections else LOOK_EVERY_S
@@ -208,10 +210,10 @@ class NativeLinks(TabTransport):
         problem = self.problems.get(instance)
         return problem is None or trio.current_time() >= problem.retry_at
 
-    async def _serve(self, directory: Path, instance: str) -> None:
+    async def _serve_host(self, directory: Path, instance: str) -> None:
         text, is_final = "the host closed the connection", False
         try:
-            await self._connect(directory, instance)
+            await self._connect_host(directory, instance)
         except LinkError as error:
             text, is_final = str(error), error.is_final
         except (FrameError, PrivateFileError, OSError, trio.BrokenResourceError) as error:
@@ -220,30 +222,30 @@ class NativeLinks(TabTransport):
             connection = self._connections.pop(instance, None)
             self._busy.discard(instance)
             self._pause.deadline = min(self._pause.deadline, trio.current_time() + LOOK_EVERY_S)
-            self._emit(HostLost(instance))
+            self._emit_event(HostLost(instance))
             if connection:  # who asks again now finds it gone
                 connection.close()
         retry_at = math.inf if is_final else trio.current_time() + RETRY_S
         self.problems[instance] = Problem(text, retry_at)
         _log.info("host %s: %s", instance, text)
 
-    async def _connect(self, directory: Path, instance: str) -> None:
+    async def _connect_host(self, directory: Path, instance: str) -> None:
         stream = await endpoint.connect(directory, instance)
 
-        def hear(method: str, message: Wire) -> None:
+        def on_notification(method: str, message: Wire) -> None:
             match message:
                 case wire.HostHello():
                     self.problems.pop(instance, None)
                     _log.debug("host %s is linked (pid %d)", instance, message.pid)
-                    self._emit(HostLinked(instance, message))
+                    self._emit_event(HostLinked(instance, message))
                 case _:
-                    self._emit(HostAnnouncement(instance, method, message))
+                    self._emit_event(HostAnnouncement(instance, method, message))
 
-        connection = HostConnection(stream, hear)
+        connection = HostConnection(stream, on_notification)
         self._connections[instance] = connection
         await connection.run(self._sessions)
 
-    def _emit(self, event: Event) -> None:
+    def _emit_event(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
 
@@ -253,16 +255,16 @@ SETTLED_S = 1.0
 
 
 class HostDirectory:
-    """Where hosts say that they are there."""
+    """Directory in which hosts publish their sockets."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._found: list[Record] = []
         self._changed_ns: int | None = None
-        """When it had changed last before it was read; None: nothing may be taken for known."""
+        """Time of the directory's last change before it was read; None: read it again."""
 
     def live_hosts(self, linked: Container[str]) -> list[Record]:
-        """The hosts that live now; of those that are `linked` that is known.
+        """Return the live hosts; those in `linked` are not checked again.
 
         Raises:
             PrivateFileError: the directory exists and is not private.
@@ -278,7 +280,7 @@ class HostDirectory:
 
 
 def _changed_ns(directory: Path) -> int | None:
-    """When an entry came or went, or its owner or rights changed; None: cannot be relied on."""
+    """Return the time when an entry, the owner or the mode changed; None: it is unreliable."""
     try:
         changed_ns = directory.lstat().st_ctime_ns
     except OSError:

@@ -1,6 +1,6 @@
 """Pending requests and their deadlines, with the progress and the questions that precede a response.
 
-Many deadlines and one task that sleeps until the nearest, so that what waits needs no task of its own.
+One task sleeps until the nearest deadline, so that a request needs no task of its own.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ class PendingRequest(ABC):
         deadlines.add(self)
 
     @abstractmethod
-    def give_up(self) -> bool:
-        """Withdraw it, or let the page know that nobody waits any more; whether the page may have got it."""
+    def withdraw(self) -> bool:
+        """Withdraw it or cancel it at the page; return whether the page may have received it."""
 
-    def settle(self, answer: bytes | CallError) -> None:
-        """It has its answer, or never will."""
-        self._end()
+    def complete(self, answer: bytes | CallError) -> None:
+        """Complete it with its response or an error."""
+        self._close_question()
         self._on_finished(answer)
 
     def expire(self) -> None:
         """Its time is over."""
-        handed = self.give_up()
-        self.settle(CallError(Code.TIMED_OUT, f"{self._timeout_s:g} s have passed", handed=handed))
+        handed = self.withdraw()
+        self.complete(CallError(Code.TIMED_OUT, f"{self._timeout_s:g} s have passed", handed=handed))
 
     def cancel(self) -> None:
         """See `Operation`."""
         if not self.is_over:
-            self.give_up()
-            self._end()
+            self.withdraw()
+            self._close_question()
 
-    def _end(self) -> None:
+    def _close_question(self) -> None:
         self.is_over = True
         self._deadlines.discard(self)
         if self._question:  # nobody waits for the answer to it either
             self._question.scope.cancel()
 
-    def progress(self, progress: wire.Progress) -> None:
-        """A call that reports is alive: its time starts anew."""
+    def report_progress(self, progress: wire.Progress) -> None:
+        """Report progress and restart the timeout."""
         if self._question:
             self._question.left_s = self._timeout_s
         else:
@@ -75,16 +75,16 @@ class PendingRequest(ABC):
         if self._observer.on_progress:
             self._observer.on_progress(progress)
 
-    def event(self, event: wire.CdpEvent) -> None:
-        """A DevTools event of the subscription that this is."""
+    def pass_event(self, event: wire.CdpEvent) -> None:
+        """Pass a DevTools event of this subscription on."""
         if self._observer.on_event:
             self._observer.on_event(event)
 
     def open_question(self) -> Question:
-        """A question of the page; until it has been put, the time stands still.
+        """Open a question of the page; the timeout is suspended until it is answered.
 
         Raises:
-            CallError: nobody can be asked now.
+            CallError: no user can be asked now.
         """
         if self._observer.on_question is None:
             text = "this MCP client cannot ask the person: the page has to do without an answer"
@@ -96,11 +96,11 @@ class PendingRequest(ABC):
         self.deadline = math.inf
         return self._question
 
-    async def put(self, question: Question, asked: wire.ElicitConfirmation) -> bytes:
-        """Put the question that was opened; the person's answer as an MCP ElicitResult (JSON).
+    async def ask_user(self, question: Question, asked: wire.ElicitConfirmation) -> bytes:
+        """Ask the user; return an MCP ElicitResult (JSON).
 
         Raises:
-            CallError: there is no answer. `handed` says whether the person may have been asked.
+            CallError: there is no answer. `handed` is true if the user may have been asked.
         """
         try:
             with question.scope, trio.move_on_after(QUESTION_S):
@@ -113,7 +113,7 @@ class PendingRequest(ABC):
         finally:
             self._question = None
             self.deadline = trio.current_time() + question.left_s
-            self._deadlines.brought_forward(self)
+            self._deadlines.note_earlier(self)
         if question.scope.cancelled_caught:
             raise CallError(Code.GONE, "the call that asked has ended", handed=True)
         raise CallError(Code.TIMED_OUT, f"nobody answered within {QUESTION_S:g} s", handed=True)
@@ -140,7 +140,7 @@ class HasDeadline(Protocol):
 
 
 class Deadlines:
-    """Of everything that was added, while `run` does."""
+    """Enforces the deadlines of all added items while `run` runs."""
 
     def __init__(self) -> None:
         self._timed: dict[HasDeadline, None] = {}
@@ -150,14 +150,14 @@ class Deadlines:
     def add(self, timed: HasDeadline) -> None:
         """Let it expire at its deadline, unless it is discarded before."""
         self._timed[timed] = None
-        self.brought_forward(timed)
+        self.note_earlier(timed)
 
     def discard(self, timed: HasDeadline) -> None:
-        """It has ended by itself."""
+        """Remove an item that has ended."""
         self._timed.pop(timed, None)
 
-    def brought_forward(self, timed: HasDeadline) -> None:
-        """Its deadline is an earlier one now. A later one need not be told: it is looked at in time."""
+    def note_earlier(self, timed: HasDeadline) -> None:
+        """Note that the deadline of an item is earlier now. A later one is noticed in time."""
         if timed.deadline < self._wakes_at:
             self._wakes_at = self._sleep.deadline = timed.deadline
 

@@ -1,9 +1,9 @@
-"""A page's answer as an MCP CallToolResult: its very bytes, when they are one.
+"""Results of calls: a page's result as an MCP CallToolResult, byte for byte where it is valid.
 
-The rules are those of the mcp package's models, which a test compares; where the package would change a value
-to make it fit (a number for a yes), the answer is no result here. What is none becomes text, so that nothing
-of it is lost. A page does not speak for the server: what only a server may say is left out of its answer.
-`_meta["dev.mcpb/untrusted"]` and `_meta["dev.mcpb/origin"]` state that a page has written it.
+The rules are those of the mcp package's models, which a test compares. Where the package would convert a
+value, the result is invalid here; an invalid result becomes text, so that nothing is lost. Members that only
+a server may set are removed from a page's result. `_meta["dev.mcpb/untrusted"]` and
+`_meta["dev.mcpb/origin"]` state that a page has written it.
 """
 
 from __future__ import annotations
@@ -27,53 +27,61 @@ Parts = tuple[bytes | memoryview, ...]
 SERVER = {"name": "mcpb", "title": "Browser", "version": __version__}
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _META = {_SERVER_KEY: SERVER}
-"""Of every result since 2026-07-28."""
+"""Members of every result since 2026-07-28."""
 _COMPLETE = b'{"resultType":"complete","_meta":'
 _ABSENT = msgspec.Raw(b"")
 _OF_THE_SERVER = ("resultType", "inputRequests", "requestState")
 
 
-def result(era: Era, members: dict[str, Any]) -> Parts:
-    """A result of ours; a `resultType` among its members is not `complete`."""
+def make_result(era: Era, members: dict[str, Any]) -> Parts:
+    """Return a result of the bridge; a `resultType` among its members is not `complete`."""
     whole = members if era is Era.HANDSHAKE else {"resultType": "complete", "_meta": _META, **members}
     return (msgspec.json.encode(whole),)
 
 
-def passing(era: Era, members: dict[str, Any]) -> Parts:
-    """A result of ours that is another in a moment: since 2026-07-28 it says so."""
-    return result(era, members if era is Era.HANDSHAKE else {"ttlMs": 0, "cacheScope": "private", **members})
+def make_volatile_result(era: Era, members: dict[str, Any]) -> Parts:
+    """Return a result of the bridge that expires at once: since 2026-07-28 it says so."""
+    return make_result(
+        era, members if era is Era.HANDSHAKE else {"ttlMs": 0, "cacheScope": "private", **members}
+    )
 
 
-def listing(era: Era, tools: bytes) -> Parts:
-    """The result of `tools/list`; `tools` is a JSON array."""
+def make_tool_list(era: Era, tools: bytes) -> Parts:
+    """Return the result of `tools/list`; `tools` is a JSON array."""
     if era is Era.HANDSHAKE:
         return (b'{"tools":', tools, b"}")
     # Immediately stale: pages change at any time, and a client that can hear is told.
-    return (_COMPLETE, _envelope(era, None).stamp, b',"ttlMs":0,"cacheScope":"private","tools":', tools, b"}")
+    return (
+        _COMPLETE,
+        _make_envelope(era, None).stamp,
+        b',"ttlMs":0,"cacheScope":"private","tools":',
+        tools,
+        b"}",
+    )
 
 
 def of_page(answer: bytes, era: Era, origin: str) -> Parts:
-    """What goes to the client of a page's answer (JSON), marked as written by a page of this origin."""
-    return _passed_on(answer, _envelope(era, origin))
+    """Return the client's result for a page's result (JSON), marked as written by a page of this origin."""
+    return _passed_on(answer, _make_envelope(era, origin))
 
 
 def of_bridge(answer: bytes, era: Era) -> Parts:
-    """What goes to the client of an answer (JSON) of the bridge or of one of its own tools."""
-    return _passed_on(answer, _envelope(era, None))
+    """Return the client's result for a result (JSON) of the bridge or of a browser tool."""
+    return _passed_on(answer, _make_envelope(era, None))
 
 
 class _Envelope(NamedTuple):
-    """What the bridge writes around an answer."""
+    """Members that the bridge writes around a result."""
 
     era: Era
     origin: str | None
-    """Of the page that has written the answer; None: the bridge has."""
+    """Origin of the page that wrote the result; None: the bridge wrote it."""
     stamp: bytes
     """Its `_meta` as JSON; empty where it has none."""
 
 
 @lru_cache(256)
-def _envelope(era: Era, origin: str | None) -> _Envelope:
+def _make_envelope(era: Era, origin: str | None) -> _Envelope:
     meta: dict[str, Any] = {} if era is Era.HANDSHAKE else dict(_META)
     if origin is not None:
         meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": single_line(origin, MAX_ORIGIN_CHARS)}
@@ -81,13 +89,13 @@ def _envelope(era: Era, origin: str | None) -> _Envelope:
 
 
 def _passed_on(answer: bytes, envelope: _Envelope) -> Parts:
-    found = _judged(answer, envelope.era)
+    found = _decode_result(answer, envelope.era)
     if found is None or not found.may_go_as_it_is(envelope):
         return _made_fit(answer, envelope)
-    return _around(answer, envelope.era, envelope.stamp)
+    return _insert_envelope(answer, envelope.era, envelope.stamp)
 
 
-def _around(answer: bytes, era: Era, stamp: bytes) -> Parts:
+def _insert_envelope(answer: bytes, era: Era, stamp: bytes) -> Parts:
     if b"\n" in answer or b"\r" in answer:
         answer = answer.translate(None, b"\r\n")  # inside of strings they are escaped
     if not stamp:
@@ -101,16 +109,16 @@ def _made_fit(answer: bytes, envelope: _Envelope) -> Parts:
     try:
         found = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
-        return _around(_as_text(answer), era, envelope.stamp)
+        return _insert_envelope(_as_text(answer), era, envelope.stamp)
     members = {name: raw for name, raw in found.items() if bytes(raw) != b"null"}
     for name in _OF_THE_SERVER:
         members.pop(name, None)
-    members.setdefault("content", msgspec.Raw(_texts(answer)))
+    members.setdefault("content", msgspec.Raw(_text_blocks(answer)))
     for fit in (msgspec.json.encode(members), _without_nulls(members)):
-        if judged := _judged(fit, era):
+        if judged := _decode_result(fit, era):
             return _with_its_meta(fit, judged, envelope)
     is_error = bytes(members.get("isError", b"")) == b"true"
-    return _around(_as_text(answer, is_error=is_error), era, envelope.stamp)
+    return _insert_envelope(_as_text(answer, is_error=is_error), era, envelope.stamp)
 
 
 def _with_its_meta(answer: bytes, judged: _Result, envelope: _Envelope) -> Parts:
@@ -122,19 +130,19 @@ def _with_its_meta(answer: bytes, judged: _Result, envelope: _Envelope) -> Parts
             members["content"] = _without_marks(members["content"])
     own = msgspec.json.decode(envelope.stamp, type=dict[str, msgspec.Raw]) if envelope.stamp else {}
     stamp = msgspec.json.encode(meta | own) if meta or own else b""
-    return _around(msgspec.json.encode(members), envelope.era, stamp)
+    return _insert_envelope(msgspec.json.encode(members), envelope.era, stamp)
 
 
 def _without_marks(content: msgspec.Raw) -> msgspec.Raw:
-    """The blocks of a page, without members of `_meta` that only the bridge writes."""
+    """Return a page's blocks without members of `_meta` that only the bridge writes."""
     blocks = msgspec.json.decode(content, type=list[dict[str, msgspec.Raw]])
-    return msgspec.Raw(msgspec.json.encode([_unmarked(block) for block in blocks]))
+    return msgspec.Raw(msgspec.json.encode([_remove_marks(block) for block in blocks]))
 
 
-def _unmarked(holder: dict[str, msgspec.Raw]) -> dict[str, Any]:
+def _remove_marks(holder: dict[str, msgspec.Raw]) -> dict[str, Any]:
     kept: dict[str, Any] = {**holder}
     if "resource" in kept:
-        kept["resource"] = _unmarked(msgspec.json.decode(kept["resource"], type=dict[str, msgspec.Raw]))
+        kept["resource"] = _remove_marks(msgspec.json.decode(kept["resource"], type=dict[str, msgspec.Raw]))
     if "_meta" in kept:
         meta = msgspec.json.decode(kept["_meta"], type=dict[str, msgspec.Raw])
         kept["_meta"] = {name: value for name, value in meta.items() if not name.startswith(OWN_META)}
@@ -142,33 +150,33 @@ def _unmarked(holder: dict[str, msgspec.Raw]) -> dict[str, Any]:
 
 
 def _without_nulls(members: dict[str, msgspec.Raw]) -> bytes:
-    """A member that may be missing and is null is as good as missing: the package says so."""
+    """Encode members; an optional member that is null counts as missing, as in the package."""
     try:
-        content = json.dumps(_cleared(json.loads(bytes(members["content"]))), ensure_ascii=False).encode()
+        content = json.dumps(_clear_meta(json.loads(bytes(members["content"]))), ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return b""
     return msgspec.json.encode({**members, "content": msgspec.Raw(content)})
 
 
-def _cleared(value: Any) -> Any:
+def _clear_meta(value: Any) -> Any:
     match value:
         case dict():
             return {
-                name: member if name == "_meta" else _cleared(member)
+                name: member if name == "_meta" else _clear_meta(member)
                 for name, member in value.items()
                 if member is not None
             }
         case list():
-            return [_cleared(item) for item in value]
+            return [_clear_meta(item) for item in value]
         case _:
             return value
 
 
 def _as_text(answer: bytes, *, is_error: bool = False) -> bytes:
-    return b'{"content":%b,"isError":%b}' % (_texts(answer), b"true" if is_error else b"false")
+    return b'{"content":%b,"isError":%b}' % (_text_blocks(answer), b"true" if is_error else b"false")
 
 
-def _texts(answer: bytes) -> bytes:
+def _text_blocks(answer: bytes) -> bytes:
     return msgspec.json.encode([{"type": "text", "text": answer.decode()}])
 
 
@@ -192,7 +200,7 @@ class _Block(msgspec.Struct, tag_field="type", kw_only=True, rename="camel"):
     annotations: _Annotations | UnsetType = UNSET
 
     def marks(self) -> Iterable[str]:
-        """The names in its `_meta`."""
+        """Yield the names in its `_meta`."""
         return self.meta
 
 
@@ -266,7 +274,7 @@ class _Result(msgspec.Struct, rename="camel"):
 
     @property
     def claims_marks(self) -> bool:
-        """Whether a block has members of `_meta` that only the bridge writes."""
+        """Return whether a block has members of `_meta` that only the bridge writes."""
         for block in self.content:
             for name in block.marks():
                 if name.startswith(OWN_META):
@@ -274,7 +282,7 @@ class _Result(msgspec.Struct, rename="camel"):
         return False
 
     def may_go_as_it_is(self, envelope: _Envelope) -> bool:
-        """Whether nothing has to be taken out of it."""
+        """Return whether it can be sent unchanged."""
         if (envelope.stamp and self.meta is not UNSET) or (envelope.origin is not None and self.claims_marks):
             return False
         return not (bytes(self.result_type) or bytes(self.input_requests) or bytes(self.request_state))
@@ -283,7 +291,7 @@ class _Result(msgspec.Struct, rename="camel"):
 _results = msgspec.json.Decoder(_Result)
 
 
-def _judged(answer: bytes, era: Era) -> _Result | None:
+def _decode_result(answer: bytes, era: Era) -> _Result | None:
     try:
         found = _results.decode(answer)
     except (msgspec.DecodeError, RecursionError):

@@ -16,18 +16,18 @@ from msgspec import UNSET, UnsetType
 from native_host.protocol import jsonrpc
 
 MAX_DEPTH = 190
-"""Of nested arrays and objects in a line: the package reads about 200."""
+"""Depth of nested arrays and objects in a line: the package reads about 200."""
 
 _ABSENT = msgspec.Raw(b"")
 _ARGUMENTS_KEY = b'"arguments":'
 _SHORT_BYTES = 4096
-"""Of a line that is looked through at once."""
+"""Length of a line whose depth is counted completely."""
 _OF_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'"{}[]'))
 
 
 class Icon(msgspec.Struct, rename="camel"):
-    """What a client may be shown by."""
+    """Icon of a client."""
 
     src: str
     mime_type: str | None = None
@@ -36,7 +36,7 @@ class Icon(msgspec.Struct, rename="camel"):
 
 
 class Implementation(msgspec.Struct, rename="camel"):
-    """Who a client says it is."""
+    """Name and version of a client."""
 
     name: str
     version: str
@@ -47,20 +47,20 @@ class Implementation(msgspec.Struct, rename="camel"):
 
 
 class Elicitation(msgspec.Struct):
-    """How a client can ask its person."""
+    """Modes of elicitation that a client supports."""
 
     form: dict[str, Any] | None = None
     url: dict[str, Any] | None = None
 
 
 class CanAsk(NamedTuple):
-    """What a client lets itself be asked."""
+    """Server requests that a client supports."""
 
     person: bool = False
-    """A form, which it shows to its person."""
+    """Elicitation with a form for the user."""
     model: bool = False
     roots: bool = False
-    """Which folders it works in."""
+    """Roots: the directories that the client works in."""
 
 
 class _Roots(msgspec.Struct, rename="camel"):
@@ -73,7 +73,7 @@ class _Sampling(msgspec.Struct):
 
 
 class Capabilities(msgspec.Struct):
-    """What a client can do. One with tasks is left to the package."""
+    """Capabilities of a client. The package handles clients with tasks."""
 
     elicitation: Elicitation | None = None
     experimental: dict[str, dict[str, Any]] | None = None
@@ -84,7 +84,7 @@ class Capabilities(msgspec.Struct):
 
     @property
     def can_ask(self) -> CanAsk:
-        """What the client may be asked; one that names no mode of elicitation means forms."""
+        """Return the supported server requests; elicitation without a mode means forms."""
         asks = self.elicitation
         shows_forms = asks is not None and (asks.form is not None or asks.url is None)
         return CanAsk(shows_forms, self.sampling is not None, self.roots is not None)
@@ -112,13 +112,13 @@ _NO_META = Meta()
 
 
 class Params(msgspec.Struct, kw_only=True, frozen=True):
-    """What every request may carry."""
+    """Members that the params of every request may have."""
 
     meta: Meta = msgspec.field(name="_meta", default=_NO_META)
 
 
 class ElicitResult(msgspec.Struct):
-    """A person's answer to a form."""
+    """The user's response to a form."""
 
     action: Literal["accept", "cancel", "decline"]
     content: dict[str, list[str] | str | int | float | bool | None] | None = None
@@ -129,7 +129,7 @@ class InputResponse(ElicitResult, forbid_unknown_fields=True):
 
 
 class CallParams(Params, kw_only=True, frozen=True, rename="camel"):
-    """Of `tools/call`."""
+    """Params of `tools/call`."""
 
     name: str
     arguments: msgspec.Raw = _ABSENT
@@ -144,7 +144,7 @@ class CallParams(Params, kw_only=True, frozen=True, rename="camel"):
 
     @property
     def is_retry(self) -> bool:
-        """Of a call that waits for the person; only since 2026-07-28 there are such."""
+        """Return whether it continues a suspended call (MCP 2026-07-28)."""
         return self.request_state is not None or self.input_responses is not None
 
     def __post_init__(self) -> None:
@@ -153,13 +153,13 @@ class CallParams(Params, kw_only=True, frozen=True, rename="camel"):
 
 
 class ListParams(Params, kw_only=True, frozen=True):
-    """Of `tools/list`: everything is on one page, so a cursor changes nothing."""
+    """Params of `tools/list`: the list is one page, so a cursor changes nothing."""
 
     cursor: str | None = None
 
 
 class Filter(msgspec.Struct, rename="camel"):
-    """What a subscription is about."""
+    """Notifications that a subscription selects."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -168,13 +168,13 @@ class Filter(msgspec.Struct, rename="camel"):
 
 
 class ListenParams(Params, kw_only=True, frozen=True):
-    """Of `subscriptions/listen`."""
+    """Params of `subscriptions/listen`."""
 
     notifications: Filter
 
 
 class InitializeParams(msgspec.Struct, rename="camel"):
-    """Of `initialize`."""
+    """Params of `initialize`."""
 
     protocol_version: str
     capabilities: Capabilities
@@ -186,11 +186,11 @@ class _CancelledParams(msgspec.Struct, rename="camel"):
     request_id: msgspec.Raw = _ABSENT
 
 
-class _Said(msgspec.Struct, tag_field="method", kw_only=True):
+class _ClientMessage(msgspec.Struct, tag_field="method", kw_only=True):
     jsonrpc: Literal["2.0"]
 
 
-class Request(_Said, kw_only=True):
+class Request(_ClientMessage, kw_only=True):
     """Wants an answer under its `id`, which is JSON text."""
 
     id: msgspec.Raw
@@ -214,19 +214,19 @@ class CallTool(Request, tag="tools/call"):
 
 
 class ListTools(Request, tag="tools/list"):
-    """Which tools are there?"""
+    """Request `tools/list`."""
 
     params: ListParams = ListParams()
 
 
 class Ping(Request, tag="ping"):
-    """Is anybody there?"""
+    """Request `ping`."""
 
     params: Params = Params()
 
 
 class Discover(Request, tag="server/discover"):
-    """What is the server?"""
+    """Request `server/discover`."""
 
     params: Params
 
@@ -237,15 +237,15 @@ class Listen(Request, tag="subscriptions/listen"):
     params: ListenParams
 
 
-class Initialized(_Said, tag="notifications/initialized"):
-    """The handshake is done."""
+class InitializedNotification(_ClientMessage, tag="notifications/initialized"):
+    """Notification `notifications/initialized`."""
 
     id: msgspec.Raw = _ABSENT
     params: dict[str, msgspec.Raw] | None = None
 
 
-class Cancelled(_Said, tag="notifications/cancelled"):
-    """The client does not wait for a request of its any more. Other words of it change nothing."""
+class CancelledNotification(_ClientMessage, tag="notifications/cancelled"):
+    """Notification `notifications/cancelled`. Its other members change nothing."""
 
     id: msgspec.Raw = _ABSENT
     params: _CancelledParams | None = None
@@ -263,7 +263,7 @@ class _Error(msgspec.Struct):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What the client answers to a request of ours."""
+    """Response of the client to a server request."""
 
     jsonrpc: Literal["2.0"]
     id: msgspec.Raw
@@ -273,7 +273,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 class Notification(msgspec.Struct, kw_only=True):
-    """Of a kind that nobody here listens to."""
+    """Notification that has no effect."""
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -281,15 +281,24 @@ class Notification(msgspec.Struct, kw_only=True):
     params: dict[str, msgspec.Raw] | None = None
 
 
-_Known = Initialize | CallTool | ListTools | Ping | Discover | Listen | Initialized | Cancelled
+_Known = (
+    Initialize
+    | CallTool
+    | ListTools
+    | Ping
+    | Discover
+    | Listen
+    | InitializedNotification
+    | CancelledNotification
+)
 Message = _Known | Answer | Notification
 _known: msgspec.json.Decoder[_Known] = msgspec.json.Decoder(_Known)
 _answers = msgspec.json.Decoder(Answer)
 _notifications = msgspec.json.Decoder(Notification)
 
 
-def read(line: bytes) -> Message | None:
-    """The message in a line; None when it is for the package to judge."""
+def read_message(line: bytes) -> Message | None:
+    """Return the message in a line; None: the package has to judge it."""
     if not (line.isascii() or _is_utf8(line)):
         return None
     try:
@@ -298,7 +307,7 @@ def read(line: bytes) -> Message | None:
         return None
     except msgspec.DecodeError:
         return _read_other(line) if _is_shallow(line) else None
-    if isinstance(message, Initialized | Cancelled) and bytes(message.id):
+    if isinstance(message, InitializedNotification | CancelledNotification) and bytes(message.id):
         return None
     if isinstance(message, CallTool):
         return message if _is_shallow_call(line, message) else None
@@ -330,12 +339,12 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _is_shallow_call(line: bytes, call: CallTool) -> bool:
-    """The same as `_is_shallow`, without a look into what is long: usually it is the text of one argument."""
+    """Return the same as `_is_shallow` without reading long texts, usually one argument."""
     arguments = call.params.arguments_json
     before, _, rest = line.partition(_ARGUMENTS_KEY)
     if len(line) <= _SHORT_BYTES or not rest.startswith(arguments):
         return _is_shallow(line)
-    left = MAX_DEPTH - 1 - _openers(before) - _openers(rest[len(arguments) :])
+    left = MAX_DEPTH - 1 - _opening_brackets(before) - _opening_brackets(rest[len(arguments) :])
     if left < 0:
         return _is_shallow(line)
     try:
@@ -346,7 +355,7 @@ def _is_shallow_call(line: bytes, call: CallTool) -> bool:
 
 
 def _is_shallow(line: bytes, limit: int = MAX_DEPTH) -> bool:
-    if _openers(line) <= limit:
+    if _opening_brackets(line) <= limit:
         return True
     if b"\\" in line:
         line = line.replace(rb"\\", b"").replace(rb"\"", b"")
@@ -358,20 +367,20 @@ def _is_shallow(line: bytes, limit: int = MAX_DEPTH) -> bool:
     return not brackets
 
 
-def _openers(line: bytes) -> int:
+def _opening_brackets(line: bytes) -> int:
     """More than this the line is not nested: what stands in texts is counted as well."""
     return line.count(b"{") + line.count(b"[")
 
 
 def is_id(raw: bytes) -> bool:
-    """Whether JSON text is a string or an integer, and not too long: a request's id, or a progress token."""
+    """Return whether JSON text is a short string or integer: a request id, or a progress token."""
     if not jsonrpc.is_id(raw):
         return False
     return raw[:1] == b'"' or raw.removeprefix(b"-").isdigit()
 
 
 def id_in(line: bytes) -> bytes:
-    """The id in a line that is not quite JSON, as JSON; empty when that cannot be told."""
+    """Return the id (JSON) in a line of invalid JSON; empty if it cannot be determined."""
     try:
         found = json.loads(line)  # takes NaN and halves of characters
     except (ValueError, RecursionError):
@@ -380,8 +389,8 @@ def id_in(line: bytes) -> bytes:
     return b"%d" % found_id if type(found_id) is int else b""
 
 
-def correlated(raw_id: bytes) -> int | str:
-    """An id as the package compares them: "7" is 7."""
+def correlate_id(raw_id: bytes) -> int | str:
+    """Return an id as the package compares it: "7" equals 7."""
     text = msgspec.json.decode(raw_id, type=str) if raw_id[:1] == b'"' else raw_id
     try:
         return int(text)

@@ -1,4 +1,4 @@
-"""What a client is told: messages as lines, and where they go."""
+"""Writer of one client: JSON-RPC messages as lines, and their destination."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Client(Protocol):
 
     @property
     def waiting_bytes(self) -> int:
-        """Of what the client has not taken yet."""
+        """Return the bytes that the client has not read yet."""
         ...
 
     async def wait_room(self, limit: int = 0) -> None:
@@ -40,38 +40,38 @@ class Client(Protocol):
         ...
 
     def forgo(self) -> None:
-        """A request is cancelled: there will be no answer to it."""
+        """Note that a cancelled request gets no response."""
         ...
 
 
-def answer(client: Client, raw_id: bytes, found: Parts | ProtocolError) -> None:
+def make_answer(client: Client, raw_id: bytes, found: Parts | ProtocolError) -> None:
     """Send the answer to a request; `raw_id` is JSON."""
     if isinstance(found, ProtocolError):
-        refuse(client, raw_id, *found)
+        make_rejection(client, raw_id, *found)
     else:
         client.answer(b'{"jsonrpc":"2.0","id":%b,"result":' % raw_id, *found, b"}\n")
 
 
-def refuse(client: Client, raw_id: bytes, code: int, message: str) -> None:
+def make_rejection(client: Client, raw_id: bytes, code: int, message: str) -> None:
     """Answer with an error; without an id it is not known to what."""
-    client.answer(failure(raw_id, code, message), error=int(code))
+    client.answer(make_failure(raw_id, code, message), error=int(code))
 
 
-def failure(raw_id: bytes, code: int, message: str) -> bytes:
-    """An error answer; without an id it is not known whose."""
+def make_failure(raw_id: bytes, code: int, message: str) -> bytes:
+    """Return an error response; without an id the failed request is unknown."""
     error = _encode({"code": int(code), "message": message})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (raw_id or jsonrpc.NULL_ID, error)
 
 
-def request(raw_id: bytes, method: str, params: Mapping[str, Any]) -> bytes:
-    """A request of ours."""
-    return _line({"jsonrpc": "2.0", "id": msgspec.Raw(raw_id), "method": method, "params": params})
+def make_request(raw_id: bytes, method: str, params: Mapping[str, Any]) -> bytes:
+    """Return a server request."""
+    return _encode_line({"jsonrpc": "2.0", "id": msgspec.Raw(raw_id), "method": method, "params": params})
 
 
-def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+def make_notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     """News."""
-    return _line({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+    return _encode_line({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
 
-def _line(message: Mapping[str, Any]) -> bytes:
+def _encode_line(message: Mapping[str, Any]) -> bytes:
     return _encode(message) + b"\n"

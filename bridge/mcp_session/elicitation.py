@@ -19,12 +19,12 @@ from native_host.protocol.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
 MAX_QUESTIONS = 20
-"""Of one call: the time of a call stands still while a question of it is open."""
+"""Questions of one call: its timeout is suspended while a question is open."""
 MAX_DESCRIPTION = 500
 MAX_VALUE = 300
 """Characters of a name or a value in a form."""
 _SHOWN = {"title": MAX_TITLE_CHARS, "enumNames": MAX_TITLE_CHARS, "description": MAX_DESCRIPTION}
-"""What is there to be read only, and how much of it."""
+"""Members that are only displayed, with their lengths in characters."""
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -36,41 +36,41 @@ class ElicitationRequest(NamedTuple):
 
     @property
     def method(self) -> str:
-        """Of the request to the client."""
+        """Method of the server request."""
         return "elicitation/create"
 
     @property
     def failure(self) -> str:
-        """What the asker is told when the client has no answer."""
+        """Error text if the client has no answer."""
         return "the MCP client failed to ask the person"
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of the request to the client."""
+        """Params of the server request."""
         return {"mode": "form", "message": self.message, "requestedSchema": self.form}
 
-    def read(self, result: bytes) -> bytes:
-        """What the asker gets of the client's result: an MCP ElicitResult as JSON.
+    def read_result(self, result: bytes) -> bytes:
+        """Decode the client's result; return an MCP ElicitResult as JSON.
 
         Raises:
-            msgspec.DecodeError: it is none.
+            msgspec.DecodeError: it is not an ElicitResult.
         """
         found = msgspec.json.decode(result, type=ElicitResult)
-        return answer(found.action, found.content)
+        return make_elicit_result(found.action, found.content)
 
 
 Asked = ElicitationRequest | SamplingRequest | RootsRequest
-"""Of a client."""
+"""Request to a client."""
 Ask = Callable[[Asked], Awaitable[bytes]]
 """Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
 
 
 def make_observer(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> CallObserver:
-    """Who waits for one call, and may be asked so much meanwhile, MAX_QUESTIONS times in all."""
-    put = _bounded(ask)
+    """Return the observer of one call, which may ask MAX_QUESTIONS times within the client's capabilities."""
+    put = _limit_questions(ask)
 
     async def ask_person(asked: wire.ElicitConfirmation) -> bytes:
-        return await put(read(asked))
+        return await put(read_form(asked))
 
     async def ask_model(prompt: Prompt) -> bytes:
         return await put(SamplingRequest(prompt))
@@ -86,29 +86,29 @@ def make_observer(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> 
     )
 
 
-def read(asked: wire.ElicitConfirmation) -> ElicitationRequest:
-    """What may be put to a person: the page's form, and what is there to be read made one printable line.
+def read_form(asked: wire.ElicitConfirmation) -> ElicitationRequest:
+    """Return the request for a page's form, with all displayed text sanitized to one line.
 
-    Names and values go back to the page and are not touched.
+    Names and values return to the page unchanged.
 
     Raises:
-        CallError: the form is none that MCP allows (2025-11-25, `ElicitRequestFormParams`); it says where. Or
-            a name or value is not printable, or too long: a client would show it in the page's stead.
+        CallError: MCP does not allow the form (2025-11-25, `ElicitRequestFormParams`); the text says where.
+            Or a name or value is unprintable or too long: a client would show it instead of the page's text.
     """
     if asked.requested_schema is msgspec.UNSET:
         return ElicitationRequest(asked.message, _NO_FIELDS)
     raw = bytes(asked.requested_schema)
     if len(raw) > MAX_FORM_BYTES:
-        raise _unusable(f"it is {len(raw)} bytes long, the limit is {MAX_FORM_BYTES}")
+        raise _form_error(f"it is {len(raw)} bytes long, the limit is {MAX_FORM_BYTES}")
     try:
         msgspec.json.decode(raw, type=_Form)
-        return ElicitationRequest(asked.message, _checked(msgspec.json.decode(raw)))
+        return ElicitationRequest(asked.message, _check_part(msgspec.json.decode(raw)))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _unusable(describe_problem(error)) from None
+        raise _form_error(describe_problem(error)) from None
 
 
-def _bounded(ask: Ask) -> Ask:
-    """For one call, which may ask MAX_QUESTIONS times; then it raises a CallError."""
+def _limit_questions(ask: Ask) -> Ask:
+    """Limit one call to MAX_QUESTIONS; further ones raise a CallError."""
     left = MAX_QUESTIONS
 
     async def ask_within(asked: Asked) -> bytes:
@@ -122,32 +122,36 @@ def _bounded(ask: Ask) -> Ask:
     return ask_within
 
 
-def answer(action: Literal["accept", "decline", "cancel"], content: dict[str, Any] | None) -> bytes:
-    """An MCP ElicitResult as JSON: what was filled in goes only to whom it was given to."""
+def make_elicit_result(
+    action: Literal["accept", "decline", "cancel"], content: dict[str, Any] | None
+) -> bytes:
+    """Return an MCP ElicitResult as JSON; values are included only for `accept`."""
     result = {"action": action, "content": content or {}} if action == "accept" else {"action": action}
     return json.dumps(result, ensure_ascii=False).encode()
 
 
-def _checked(value: Any, max_shown: int = 0) -> Any:
-    """`max_shown`: of text that is there to be read; 0: it is a name or a value."""
+def _check_part(value: Any, max_shown: int = 0) -> Any:
+    """Check a part of a form; `max_shown` limits displayed text, 0 means a name or a value."""
     match value:
         case dict():
-            return {_plain(name): _checked(member, _SHOWN.get(name, 0)) for name, member in value.items()}
+            return {
+                _check_text(name): _check_part(member, _SHOWN.get(name, 0)) for name, member in value.items()
+            }
         case list():
-            return [_checked(item, max_shown) for item in value]
+            return [_check_part(item, max_shown) for item in value]
         case str():
-            return single_line(value, max_shown) if max_shown else _plain(value)
+            return single_line(value, max_shown) if max_shown else _check_text(value)
         case _:
             return value
 
 
-def _plain(text: str) -> str:
+def _check_text(text: str) -> str:
     if is_single_line(text) and len(text) <= MAX_VALUE:
         return text
-    raise _unusable(f"{text[:40]!a} is not printable, or longer than {MAX_VALUE} characters")
+    raise _form_error(f"{text[:40]!a} is not printable, or longer than {MAX_VALUE} characters")
 
 
-def _unusable(why: str) -> CallError:
+def _form_error(why: str) -> CallError:
     text = f"requestedSchema is no flat object of text, number, yes-or-no and choice fields: {why}"
     return CallError(Code.INVALID_PARAMS, text, handed=False)
 

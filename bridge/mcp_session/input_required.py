@@ -1,10 +1,9 @@
 """Calls suspended with `input_required`: each waits for a retry with the client's answer (MCP 2026-07-28).
 
-There a question is the answer to a call: the client asks its person, say, and sends the call once more, with
-what they said. Meanwhile the call itself goes on here, apart from whoever waits for it: the second message
-resumes it, and runs nothing again. When it does not come in time the call is cancelled: nobody can hear its
-result any more, whatever its page still reports. A state, which nobody can guess, tells which call is meant.
-The call is held with its own document, so it does not matter what its name means by then.
+The result of a call can be a question: the client asks its user and repeats the call with the answer. The
+suspended call continues meanwhile, and the retry resumes it without running anything again. Without a retry
+in time the call is cancelled. A random state identifies the call, which stays bound to its document, whatever
+its name stands for by then.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from native_host.protocol.wire import Code
 MAX_SUSPENDED = 16
 """Suspended calls of one session."""
 LAST_WORDS_S = 1.0
-"""So long a call goes on when nobody has answered: its page hears that first, and then of the cancelling."""
+"""Seconds that a page has between the missing answer and the cancellation."""
 _STATE_BYTES = 16
 
 _log = logging.getLogger(__name__)
@@ -49,14 +48,14 @@ class InputRequired(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a client asks to be run; the same in both of its messages."""
+    """Tool and arguments of a call, equal in its retry."""
 
     name: str
     arguments: Arguments
 
     def is_same_as(self, other: Request) -> bool:
-        """Whether the other one asks for the same, however it is written."""
-        return self.name == other.name and _sorted(self.arguments) == _sorted(other.arguments)
+        """Return whether the other request is equal, whatever its JSON looks like."""
+        return self.name == other.name and _sort_arguments(self.arguments) == _sort_arguments(other.arguments)
 
 
 Begin = Callable[[Callable[[Outcome], None], CallObserver], Operation]
@@ -92,7 +91,7 @@ class SuspendedCalls:
         turn = call.take_turn(on_turn, on_progress)
         on_report = call.report if on_progress else None
         call.comes_from(
-            begin(call.end, elicitation.make_observer(can_ask, partial(self._ask, call), on_report))
+            begin(call.end, elicitation.make_observer(can_ask, partial(self._suspend_call, call), on_report))
         )
         return turn
 
@@ -124,7 +123,7 @@ class SuspendedCalls:
                 "requestState belongs to another call, and nothing was run. Repeat that call with the same "
                 "name and arguments, or make this one without requestState."
             )
-        given = _given(call.question, answer)
+        given = _read_given(call.question, answer)
         if given is None:
             on_turn(InputRequired(state, call.question))
             return FINISHED
@@ -133,7 +132,7 @@ class SuspendedCalls:
         call.answer(given)
         return turn
 
-    async def _ask(self, call: _Call, question: Asked) -> bytes:
+    async def _suspend_call(self, call: _Call, question: Asked) -> bytes:
         if not call.is_awaited:
             raise CallError(Code.GONE, "the client does not wait for this call any more", handed=False)
         if len(self._suspended) >= MAX_SUSPENDED:
@@ -142,12 +141,12 @@ class SuspendedCalls:
         state = secrets.token_urlsafe(_STATE_BYTES)
         self._suspended[state] = call
         call.ask(state, question)
-        self._nursery.start_soon(self._expire, call, state)
+        self._nursery.start_soon(self._expire_call, call, state)
         await call.answered.wait()
         return call.given
 
-    async def _expire(self, call: _Call, state: str) -> None:
-        """What nobody comes back for is given up: the result that came meanwhile, or the call."""
+    async def _expire_call(self, call: _Call, state: str) -> None:
+        """Cancel a call without a retry, or discard its result."""
         answered = call.answered
         with trio.move_on_at(call.expires_at):
             await answered.wait()
@@ -177,9 +176,9 @@ class _Call:
         self.ended = trio.Event()
         self._operation: Operation = FINISHED
         self._outcome: Outcome | None = None
-        """Until it is told."""
+        """Outcome that no message has received yet."""
         self._turn: _Turn | None = None
-        """Of the client's message that waits for what comes next."""
+        """Message of the client that waits for the next outcome."""
 
     def comes_from(self, operation: Operation) -> None:
         """Keep the operation until the call has ended: each refers to the other."""
@@ -194,12 +193,12 @@ class _Call:
     def take_turn(
         self, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
     ) -> Operation:
-        """Let a message of the client wait. Whoever gives this up gives the call up."""
+        """Let a message of the client wait. Cancelling the turn cancels the call."""
         self._turn = _Turn(self, on_turn, on_progress)
         return self._turn
 
     def is_turn(self, turn: Operation) -> bool:
-        """Whether it is this message that waits now."""
+        """Return whether this message waits now."""
         return self._turn is turn
 
     def end_turn(self, told: Outcome | InputRequired) -> None:
@@ -228,7 +227,7 @@ class _Call:
             self._outcome = None
 
     def end(self, outcome: Outcome) -> None:
-        """With its result, told when somebody waits for it."""
+        """Store the outcome, or pass it to the waiting message."""
         self._operation = FINISHED
         self.ended.set()
         if self.is_awaited:
@@ -253,22 +252,22 @@ class _Turn:
         self._call = call
 
     def cancel(self) -> None:
-        """Nobody waits for the call any more. Once the turn has ended, this does nothing."""
+        """Cancel the call. Does nothing once the turn has ended."""
         if self._call.is_turn(self):
             self._call.cancel()
 
 
-def _given(question: Asked, answer: bytes | None) -> bytes | None:
-    """None: it is no answer to this question."""
+def _read_given(question: Asked, answer: bytes | None) -> bytes | None:
+    """Return the client's answer; None if it does not fit the question."""
     if answer is None:
         return None
     try:
-        return question.read(answer)
+        return question.read_result(answer)
     except msgspec.DecodeError:
         return None
 
 
-def _sorted(arguments: Arguments) -> str:
+def _sort_arguments(arguments: Arguments) -> str:
     return json.dumps(arguments.value, sort_keys=True)  # 1 is not True here
 
 

@@ -1,4 +1,4 @@
-"""MCP terms ⇄ hub terms: what the server of one MCP session says of itself, and what it offers, as JSON."""
+"""MCP server of one session: its identity, capabilities, tools and resources, as JSON."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ NO_RESOURCE = (
     "says which; take another picture if yours is not among them."
 )
 UNNAMED = "unnamed client"
-"""What one is called whose name is empty."""
+"""Name of a client whose name is empty."""
 MAX_SAID = 200
-"""Characters of a client's name, and of its version: every host and browser is told those of all."""
+"""Characters of a client's name and of its version, which every host and browser receives."""
 Tell = Callable[[], Awaitable[None]]
 
 
@@ -59,8 +59,8 @@ class McpServer:
         self._where = where
         self._tells: dict[Tell, None] = {}
 
-    def identify(self, client: Implementation) -> None:
-        """Who asks. Only the first time is it news."""
+    def set_client(self, client: Implementation) -> None:
+        """Set the client's identity, the first time only."""
         if self._session.client.name:
             return
         name = single_line(client.name, MAX_SAID) or UNNAMED
@@ -72,8 +72,8 @@ class McpServer:
         """Let `tell` be called whenever the list of tools has changed."""
         self._tells[tell] = None
 
-    def stop_hearing(self, tell: Tell) -> None:
-        """It was the last time."""
+    def remove_listener(self, tell: Tell) -> None:
+        """Remove a listener."""
         self._tells.pop(tell, None)
 
     async def tell_list_changed(self) -> None:
@@ -81,18 +81,18 @@ class McpServer:
         for tell in list(self._tells):
             await tell()
 
-    async def initialized(self, requested: str) -> Parts:
-        """The result of `initialize` for a client that asks for this revision."""
+    async def initialize_result(self, requested: str) -> Parts:
+        """Return the result of `initialize` for this requested revision."""
         hello = {
             "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "capabilities": await self.capabilities(),
             "serverInfo": call_results.SERVER,
             "instructions": INSTRUCTIONS,
         }
-        return call_results.result(Era.HANDSHAKE, hello)
+        return call_results.make_result(Era.HANDSHAKE, hello)
 
-    async def discovered(self) -> Parts:
-        """The result of `server/discover`."""
+    async def discover_result(self) -> Parts:
+        """Return the result of `server/discover`."""
         hello = {
             "supportedVersions": [STATELESS_VERSION],
             "capabilities": await self.capabilities(),
@@ -100,45 +100,45 @@ class McpServer:
             "ttlMs": 0,
             "cacheScope": "private",
         }
-        return call_results.result(Era.STATELESS, hello)
+        return call_results.make_result(Era.STATELESS, hello)
 
-    async def listed(self, era: Era) -> Parts:
-        """The result of `tools/list`."""
-        return call_results.listing(era, await self._router.list_tools(self._session, era))
+    async def list_tools(self, era: Era) -> Parts:
+        """Return the result of `tools/list`."""
+        return call_results.make_tool_list(era, await self._router.list_tools(self._session, era))
 
-    def listed_resources(self, era: Era) -> Parts:
-        """The result of `resources/list`: pictures that tools have taken."""
+    def list_resources(self, era: Era) -> Parts:
+        """Return the result of `resources/list`: pictures that tools have taken."""
         listed = [
             {"uri": it.uri, "name": it.name, "mimeType": it.mime_type, "size": len(it.data)}
             for it in self._router.resources(self._session)
         ]
-        return call_results.passing(era, {"resources": listed})
+        return call_results.make_volatile_result(era, {"resources": listed})
 
-    def listed_templates(self, era: Era) -> Parts:
-        """The result of `resources/templates/list`: what there is, is listed."""
-        return call_results.passing(era, {"resourceTemplates": []})
+    def list_templates(self, era: Era) -> Parts:
+        """Return the empty result of `resources/templates/list`."""
+        return call_results.make_volatile_result(era, {"resourceTemplates": []})
 
     def read_resource(self, era: Era, uri: str) -> Parts | None:
-        """The result of `resources/read`; None: there is none of this URI, or it is gone."""
+        """Return the result of `resources/read`; None: the URI is unknown, or its resource is gone."""
         for it in self._router.resources(self._session):
             if it.uri == uri:
                 contents = [{"uri": it.uri, "mimeType": it.mime_type, "blob": it.data}]
-                return call_results.passing(era, {"contents": contents})
+                return call_results.make_volatile_result(era, {"contents": contents})
         return None
 
     async def capabilities(self) -> dict[str, Any]:
-        """What the server can do, and what browsers add to that."""
+        """Return the server's capabilities, including those of connected browsers."""
         await self._router.wait_discovered()
         frames = (frame for _, _, frame in self._router.registry.frames())
         browser = browser_capabilities(frames)
         return {"tools": {"listChanged": True}, "resources": {}, "experimental": {"browser": browser}}
 
     def input_schema(self, tool: str) -> bytes:
-        """The JSON Schema of a page's tool; empty when there is none of this name."""
+        """Return the JSON Schema of a page tool; empty if the name is unknown."""
         return self._router.input_schema(self._session, tool)
 
-    def calls(self, suspended: SuspendedCalls, server_requests: ServerRequests) -> ToolCalls:
-        """How this session calls tools."""
+    def make_tool_calls(self, suspended: SuspendedCalls, server_requests: ServerRequests) -> ToolCalls:
+        """Return the runner of this session's calls."""
         return ToolCalls(self._router, self._session, suspended, server_requests)
 
 

@@ -20,11 +20,11 @@ class OpenRequest(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Nobody waits any more: there will be no answer."""
+        """Cancel it without a response."""
         ...
 
     def close(self) -> None:
-        """The session ends: it is answered so."""
+        """Respond that the session ends."""
         ...
 
 
@@ -32,7 +32,9 @@ R = TypeVar("R", bound=OpenRequest)
 
 
 class OpenRequests(Generic[R]):
-    """Of those that have the same id the last one is found, and each is answered."""
+    """Requests without a response yet. Of requests with the same id the latest is found, and each gets a
+    response.
+    """
 
     def __init__(self) -> None:
         self._open: dict[R, None] = {}
@@ -46,16 +48,16 @@ class OpenRequests(Generic[R]):
         return iter(list(self._open))
 
     def add(self, request: R) -> None:
-        """The client has asked."""
+        """Add a request."""
         self._open[request] = None
         self._last[request.key] = request
 
     def find(self, key: Key) -> R | None:
-        """The request of this id."""
+        """Return the request with this id."""
         return self._last.get(key)
 
     def discard(self, request: R) -> None:
-        """It is answered or cancelled."""
+        """Remove a request that has its response or is cancelled."""
         self._open.pop(request, None)
         if self._last.get(request.key) is request:
             del self._last[request.key]

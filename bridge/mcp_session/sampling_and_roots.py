@@ -17,17 +17,17 @@ class SamplingRequest(NamedTuple):
 
     @property
     def method(self) -> str:
-        """Of the request to the client."""
+        """Method of the server request."""
         return "sampling/createMessage"
 
     @property
     def failure(self) -> str:
-        """What the asker is told when the client has no answer."""
+        """Error text if the client has no answer."""
         return "the MCP client's model did not answer"
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of the request to the client."""
+        """Params of the server request."""
         asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in self.prompt.messages]
         return {
             "messages": asked,
@@ -35,44 +35,44 @@ class SamplingRequest(NamedTuple):
             "maxTokens": self.prompt.max_tokens,
         }
 
-    def read(self, result: bytes) -> bytes:
-        """What the asker gets of the client's result: the model's words.
+    def read_result(self, result: bytes) -> bytes:
+        """Decode the client's result; return the model's text.
 
         Raises:
-            msgspec.DecodeError: there are none.
+            msgspec.DecodeError: it has no text.
         """
-        return msgspec.json.decode(result, type=_Sampled).content.text.encode()
+        return msgspec.json.decode(result, type=_SamplingResult).content.text.encode()
 
 
 class RootsRequest:
     """Request of the directories that the client works in."""
 
     method = "roots/list"
-    """Of the request to the client."""
+    """Method of the server request."""
     failure = "the MCP client did not tell its roots"
-    """What the asker is told when the client has no answer."""
+    """Error text if the client has no answer."""
     params: Mapping[str, Any] = {}
-    """Of the request to the client."""
+    """Params of the server request."""
 
-    def read(self, result: bytes) -> bytes:
-        """What the asker gets of the client's result: URIs as a JSON array.
+    def read_result(self, result: bytes) -> bytes:
+        """Decode the client's result; return the URIs as a JSON array.
 
         Raises:
-            msgspec.DecodeError: there are none.
+            msgspec.DecodeError: it has no roots.
         """
         told = msgspec.json.decode(result, type=_Roots).roots
         return msgspec.json.encode([root.uri for root in told[:MAX_ROOTS]])
 
 
 MAX_ROOTS = 64
-"""Of a client; further ones are not looked at."""
+"""Roots of a client; further ones are ignored."""
 
 
 class _Words(msgspec.Struct, tag_field="type", tag="text"):
     text: str
 
 
-class _Sampled(msgspec.Struct):
+class _SamplingResult(msgspec.Struct):
     """A CreateMessageResult whose content is one text."""
 
     content: _Words

@@ -1,7 +1,7 @@
-"""The mcp package as the authority on everything that a client may say: the one file that knows it.
+"""Session of the mcp package, the authority on every message of a client. No other module knows the package.
 
-It serves a session on streams of ours, with the same results as `session.py`. It is imported when it is first
-needed: that takes half a second and 50 MB.
+It serves a session on in-memory streams, with the same results as `session.py`. It is imported on first use:
+the import takes half a second and 50 MB.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
 _NO_RESOURCE = {Era.HANDSHAKE: -32002, Era.STATELESS: INVALID_PARAMS}
 """The code for a URI that means nothing: MCP 2025-11-25 "Resources", SEP-2164."""
 _MISSED_ID = f"missed-{secrets.token_hex(8)}"
-"""Of a request that the client has had an answer to; no client has one like it."""
+"""Id of a request whose response the client already has; no client uses it."""
 
 _RULES = {"missing": "required", "extra_forbidden": "additionalProperties"}
 """JSON Schema's words for pydantic's."""
@@ -73,7 +73,7 @@ class SdkSession:
         self._client = client
         self._calls = calls
         self._requests = requests
-        self._asked: dict[Key, _Asked] = {}
+        self._asked: dict[Key, _PackageRequest] = {}
         self._bus = InMemorySubscriptionBus()
         self._handshaken: ServerSession | None = None
         self._package: Server[Any] = Server(
@@ -83,7 +83,7 @@ class SdkSession:
             instructions=INSTRUCTIONS,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
-        self._package.add_request_handler("server/discover", types.RequestParams, self._discover)
+        self._package.add_request_handler("server/discover", types.RequestParams, self._handle_discover)
         self._package.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self._package.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self._package.add_request_handler(
@@ -103,7 +103,7 @@ class SdkSession:
         to_package, from_us = trio.open_memory_channel[SessionMessage | Exception](0)
         options = self._package.create_initialization_options(NotificationOptions(tools_changed=True))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed, lines, handover, to_package)
+            nursery.start_soon(self._feed_package, lines, handover, to_package)
             await self._package.run(from_us, _Writer(self), options)
 
     async def tell_list_changed(self, *, also_handshake: bool) -> None:
@@ -114,7 +114,7 @@ class SdkSession:
 
     # ── To the package ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def _feed(
+    async def _feed_package(
         self,
         lines: trio.MemoryReceiveChannel[ForwardedLine],
         handover: SessionHandover,
@@ -122,39 +122,39 @@ class SdkSession:
     ) -> None:
         with suppress(trio.BrokenResourceError):
             async with to_package, lines:
-                for message in _told_late(handover):
+                for message in _handover_messages(handover):
                     await to_package.send(SessionMessage(message))
                 async for forwarded in lines:
-                    if found := self._read(forwarded):
+                    if found := self._read_line(forwarded):
                         await to_package.send(SessionMessage(found))
                 with trio.move_on_after(GOODBYE_S):
                     await self._requests.wait_at_most(0)
 
-    def _read(self, forwarded: ForwardedLine) -> JSONRPCMessage | None:
-        """The message of a line; what is none is refused."""
-        found = _parsed(forwarded.line)
+    def _read_line(self, forwarded: ForwardedLine) -> JSONRPCMessage | None:
+        """Return the message of a line; an invalid one is rejected."""
+        found = _parse_line(forwarded.line)
         if isinstance(found, str):
             raw_id = bytes(jsonrpc.decode(forwarded.line).id)
             known_id = raw_id if jsonrpc.is_id(raw_id) else b""
-            client_writer.refuse(forwarded.client, known_id, Code.INVALID_REQUEST, found)
+            client_writer.make_rejection(forwarded.client, known_id, Code.INVALID_REQUEST, found)
             return None
         match found:
             case JSONRPCRequest():
-                self._ask(found, forwarded.client)
+                self._add_request(found, forwarded.client)
             case JSONRPCNotification(method="notifications/cancelled"):
-                self._cancelled((found.params or {}).get("requestId"))
+                self._cancel_request((found.params or {}).get("requestId"))
         return found
 
-    def _ask(self, request: JSONRPCRequest, client: Client) -> None:
+    def _add_request(self, request: JSONRPCRequest, client: Client) -> None:
         key = coerce_request_id(request.id)
         if earlier := self._asked.get(key):
             earlier.settle()  # whose answer is whose cannot be told any more
             earlier.client.forgo()
-        asked = _Asked(self._asked, self._requests, key, client)
+        asked = _PackageRequest(self._asked, self._requests, key, client)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
             self._requests.add(asked)
 
-    def _cancelled(self, request_id: object) -> None:
+    def _cancel_request(self, request_id: object) -> None:
         known_id = as_request_id(request_id)
         if known_id is not None and (asked := self._asked.get(coerce_request_id(known_id))):
             asked.settle()
@@ -186,10 +186,10 @@ class SdkSession:
 
         The package sends such texts to handshake-era clients.
         """
-        self._identify(ctx)
+        self._handle_identity(ctx)
         try:
             if ctx.method == "initialize" and ctx.request_id is not None:
-                return await self._initialize(ctx, call_next)
+                return await self._handle_initialize(ctx, call_next)
             return await call_next(ctx)
         except _Answer as answered:
             return answered.result
@@ -201,37 +201,37 @@ class SdkSession:
             raise
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("answering %s failed", ctx.method)
-            raise _refusal(to_mcp(error)) from None
+            raise _to_sdk_error(to_mcp(error)) from None
 
-    def _identify(self, ctx: _Context) -> None:
+    def _handle_identity(self, ctx: _Context) -> None:
         if ctx.method == "notifications/initialized":
             self._handshaken = ctx.session
         if client := ctx.session.client_params:
             info = client.client_info
-            self._server.identify(Implementation(name=info.name, version=info.version, title=info.title))
+            self._server.set_client(Implementation(name=info.name, version=info.version, title=info.title))
 
-    async def _initialize(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+    async def _handle_initialize(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         found = await call_next(ctx)
         assert isinstance(found, dict)  # the package has made it ready for the wire
         found["capabilities"] = await self._server.capabilities()
         return found
 
-    async def _discover(self, _ctx: _Context, _params: types.RequestParams) -> NoReturn:
-        raise _Answer(await self._server.discovered())
+    async def _handle_discover(self, _ctx: _Context, _params: types.RequestParams) -> NoReturn:
+        raise _Answer(await self._server.discover_result())
 
     async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
-        raise _Answer(await self._server.listed(_era(ctx)))
+        raise _Answer(await self._server.list_tools(_era_of(ctx)))
 
     async def _list_resources(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
-        raise _Answer(self._server.listed_resources(_era(ctx)))
+        raise _Answer(self._server.list_resources(_era_of(ctx)))
 
     async def _list_templates(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
-        raise _Answer(self._server.listed_templates(_era(ctx)))
+        raise _Answer(self._server.list_templates(_era_of(ctx)))
 
     async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> NoReturn:
-        found = self._server.read_resource(_era(ctx), str(params.uri))
+        found = self._server.read_resource(_era_of(ctx), str(params.uri))
         if found is None:
-            raise MCPError(_NO_RESOURCE[_era(ctx)], NO_RESOURCE, {"uri": str(params.uri)})
+            raise MCPError(_NO_RESOURCE[_era_of(ctx)], NO_RESOURCE, {"uri": str(params.uri)})
         raise _Answer(found)
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> NoReturn:
@@ -242,7 +242,7 @@ class SdkSession:
             answers.append(answer)
             is_answered.set()
 
-        operation = self._calls.begin(_era(ctx), self._asked_for(ctx, params), on_answer)
+        operation = self._calls.begin(_era_of(ctx), self._asked_for(ctx, params), on_answer)
         try:
             await is_answered.wait()
         except trio.Cancelled:
@@ -250,7 +250,7 @@ class SdkSession:
             raise
         answer = answers[0]
         if isinstance(answer, ProtocolError):
-            raise _refusal(answer)
+            raise _to_sdk_error(answer)
         raise _Answer(answer)
 
     def _asked_for(self, ctx: _Context, params: types.CallToolRequestParams) -> ToolCallRequest:
@@ -263,15 +263,15 @@ class SdkSession:
             _can_ask(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
             state=params.request_state,
-            given=_given(params),
+            given=_find_given(params),
         )
 
 
-class _Asked:
-    """A request that the package has to answer, as long as it does."""
+class _PackageRequest:
+    """A request whose response is due from the package."""
 
     def __init__(
-        self, asked: dict[Key, _Asked], requests: OpenRequests[OpenRequest], key: Key, client: Client
+        self, asked: dict[Key, _PackageRequest], requests: OpenRequests[OpenRequest], key: Key, client: Client
     ) -> None:
         self.client = client
         self._asked = asked
@@ -280,17 +280,17 @@ class _Asked:
         asked[key] = self
 
     def settle(self) -> None:
-        """It is answered or cancelled."""
+        """Remove it: it has its response or is cancelled."""
         if self._asked.get(self.key) is self:
             del self._asked[self.key]
         self._requests.discard(self)
 
     def cancel(self) -> None:
-        """The package hears of that by itself."""
+        """Do nothing: the package receives the cancellation itself."""
         self.settle()
 
     def close(self) -> None:
-        """The package has said so."""
+        """Do nothing: the package has responded."""
 
 
 class _Answer(Exception):  # noqa: N818  (it is none)
@@ -325,22 +325,22 @@ class _Writer:
 def parameter_disagreement(
     schema: bytes, arguments: bytes, headers: Mapping[str, str]
 ) -> ProtocolError | None:
-    """How the headers of a call and its arguments disagree, where the tool's schema wants some in both.
+    """Return the disagreement of a call's headers and arguments, where the tool's schema wants both.
 
-    MCP 2026-07-28, "x-mcp-header". All three are as they came: JSON, and headers that may be there twice.
+    Rules: MCP 2026-07-28, "x-mcp-header". All three are unparsed: JSON, and headers that may be repeated.
     """
     found = validate_mcp_param_headers(json.loads(schema), json.loads(arguments), headers)
     return ProtocolError(found.code, found.message) if found else None
 
 
-def _told_late(handover: SessionHandover) -> list[JSONRPCMessage]:
-    """What fixes the package's era, and its side of the handshake."""
+def _handover_messages(handover: SessionHandover) -> list[JSONRPCMessage]:
+    """Return the messages that set the package's era and complete its handshake."""
     match handover.era:
         case Era.HANDSHAKE:
-            opening = _parsed(handover.opening)
+            opening = _parse_line(handover.opening)
             if not isinstance(opening, JSONRPCRequest):  # it reads no number of thousands of digits
                 return []
-            told: list[JSONRPCMessage] = [_request("initialize", opening.params or {})]
+            told: list[JSONRPCMessage] = [_make_request("initialize", opening.params or {})]
             if handover.is_initialized:
                 told.append(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized"))
             return told
@@ -349,17 +349,17 @@ def _told_late(handover: SessionHandover) -> list[JSONRPCMessage]:
                 types.PROTOCOL_VERSION_META_KEY: STATELESS_VERSION,
                 types.CLIENT_CAPABILITIES_META_KEY: {},
             }
-            return [_request("server/discover", {"_meta": meta})]
+            return [_make_request("server/discover", {"_meta": meta})]
         case None:
             return []
 
 
-def _request(method: str, params: dict[str, Any]) -> JSONRPCRequest:
+def _make_request(method: str, params: dict[str, Any]) -> JSONRPCRequest:
     return JSONRPCRequest(jsonrpc="2.0", id=_MISSED_ID, method=method, params=params)
 
 
-def _parsed(line: bytes) -> JSONRPCMessage | str:
-    """The message of a line that is an envelope, or why it is none."""
+def _parse_line(line: bytes) -> JSONRPCMessage | str:
+    """Return the JSON-RPC message of a line, or the reason why it is invalid."""
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
@@ -369,7 +369,7 @@ def _parsed(line: bytes) -> JSONRPCMessage | str:
     return message
 
 
-def _era(ctx: _Context) -> Era:
+def _era_of(ctx: _Context) -> Era:
     return Era.STATELESS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else Era.HANDSHAKE
 
 
@@ -382,10 +382,10 @@ def _can_ask(ctx: _Context) -> CanAsk:
     return CanAsk(shows_forms, declared.sampling is not None, declared.roots is not None)
 
 
-def _given(params: types.CallToolRequestParams) -> bytes | None:
+def _find_given(params: types.CallToolRequestParams) -> bytes | None:
     found = (params.input_responses or {}).get(QUESTION)
     if isinstance(found, types.ElicitResult):
-        return elicitation.answer(found.action, found.content)
+        return elicitation.make_elicit_result(found.action, found.content)
     if isinstance(found, types.CreateMessageResult | types.ListRootsResult):
         return found.model_dump_json(by_alias=True, exclude_none=True).encode()
     return None
@@ -399,5 +399,5 @@ def _rejected_field(error: ValidationError) -> str:
     return f"{member}: {rule}"
 
 
-def _refusal(error: ProtocolError) -> MCPError:
+def _to_sdk_error(error: ProtocolError) -> MCPError:
     return MCPError(error.code, error.message)

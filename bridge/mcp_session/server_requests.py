@@ -13,7 +13,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.mcp_session.client_messages import Answer
-from bridge.mcp_session.client_writer import Client, notification, request
+from bridge.mcp_session.client_writer import Client, make_notification, make_request
 from bridge.mcp_session.elicitation import Asked
 from native_host.protocol.wire import Code
 
@@ -31,7 +31,7 @@ class ServerRequests:
         self._open: dict[bytes, ServerRequest] = {}
         """By id, as JSON."""
 
-    async def ask(self, client: Client, asked: Asked) -> bytes:
+    async def send_request(self, client: Client, asked: Asked) -> bytes:
         """Send a request and return its result for the page. Cancellation cancels the request.
 
         Raises:
@@ -40,12 +40,12 @@ class ServerRequests:
         question = ServerRequest(asked)
         raw_id = b'"question-%d"' % next(self._numbers)
         self._open[raw_id] = question
-        client.write(request(raw_id, asked.method, asked.params))
+        client.write(make_request(raw_id, asked.method, asked.params))
         try:
             await question.answered.wait()
         except trio.Cancelled:
             given_up = {"requestId": msgspec.Raw(raw_id), "reason": "caller cancelled"}
-            client.write(notification("notifications/cancelled", given_up))
+            client.write(make_notification("notifications/cancelled", given_up))
             raise
         finally:
             del self._open[raw_id]
@@ -53,7 +53,7 @@ class ServerRequests:
             raise CallError(Code.INTERNAL_ERROR, asked.failure, handed=True)
         return question.result
 
-    def take(self, answer: Answer) -> bool:
+    def handle_response(self, answer: Answer) -> bool:
         """Return whether this response belongs to an open request, and resolve that."""
         question = self._open.get(bytes(answer.id))
         if question is None:
@@ -61,7 +61,7 @@ class ServerRequests:
         question.answer(answer)
         return True
 
-    def fail(self, raw_id: bytes) -> None:
+    def fail_open(self, raw_id: bytes) -> None:
         """Fail the request with this id, if it is open: its response is malformed."""
         if question := self._open.get(raw_id):
             _log.warning("the client's answer to a question is no message of MCP")
@@ -82,7 +82,7 @@ class ServerRequest:
             return
         try:
             if bytes(answer.result):
-                self.result = self._asked.read(bytes(answer.result))
+                self.result = self._asked.read_result(bytes(answer.result))
             else:
                 _log.warning("the client did not answer a question: %s", answer.error)
         except msgspec.DecodeError as error:

@@ -1,9 +1,9 @@
-"""One MCP session on bytes: what a client usually says is answered here, everything else by the mcp package.
+"""MCP session on bytes: responds to common messages itself, and leaves all others to the mcp package.
 
-The package is the authority, this is the short way: it takes only what it is sure that the package would
-take (see `client_messages.py`), and answers as the package does. The package is loaded when something else
-is said, is told what it has handover, and then answers that by itself; an opening in another way, or a second
-handshake, leaves it everything from then on.
+The package is the authority. This module handles only messages that the package would accept (see
+`client_messages.py`), with the same responses. The package is imported for the first other message and
+receives the state of the session. After an opening in another way or a second handshake it handles
+everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bridge.mcp_session import call_results, client_messages, client_writer, eli
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import (
     CallTool,
-    Cancelled,
+    CancelledNotification,
     Capabilities,
     Discover,
     Initialize,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 MAX_SUBSCRIPTIONS = 64
 """Further ones are left to the package."""
 UNREAD_BYTES = 64 * 1024
-"""While a client has left so much unread, it is not told that its list has changed, but once it reads."""
+"""Unread bytes from which notifications of list changes wait until the client reads."""
 _CLOSED = ProtocolError(-32000, "Connection closed")
 """In the package's words."""
 _WAITING_LINES = 64
@@ -80,7 +80,7 @@ class McpSession:
         self._client = client
         self._nursery = nursery
         self._server_requests = ServerRequests()
-        self._calls = server.calls(suspended, self._server_requests)
+        self._calls = server.make_tool_calls(suspended, self._server_requests)
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
@@ -91,7 +91,7 @@ class McpSession:
         self._opening = b""
         """The line that began a handshake."""
         self._can = Capabilities()
-        """What the client can do, in the handshake era."""
+        """Capabilities of the client, in the handshake era."""
         self._is_initialized = False
         self._leaves_all = leaves_all
         """To the package."""
@@ -103,17 +103,17 @@ class McpSession:
         self._sdk_ended = trio.Event()
         server.hear_changes(self._tell_list_changed)
 
-    async def take(self, line: bytes, client: Client | None = None) -> None:
+    async def handle_line(self, line: bytes, client: Client | None = None) -> None:
         """Answer what a line says, now or later. This may wait, and then the client has to.
 
         To `client`, if it is given, goes what concerns this line's request: answer, reports and questions.
         """
-        message = client_messages.read(line)
-        if message is None or not await self._takes(message, line, client or self._client):
+        message = client_messages.read_message(line)
+        if message is None or not await self._handle_message(message, line, client or self._client):
             await self._pass_on(line, client or self._client)
 
     async def close(self, patience_s: float = GOODBYE_S) -> None:
-        """The client says nothing more: what it has asked is answered, then what takes too long is ended."""
+        """Respond to the open requests of a client that sends no more; cancel slow ones."""
         if self._lines:
             self._lines.close()
         with trio.move_on_after(patience_s):
@@ -122,30 +122,30 @@ class McpSession:
             await self._sdk_ended.wait()
         for asked in [*self.requests, *self._subscriptions]:
             asked.close()
-        self._server.stop_hearing(self._tell_list_changed)
+        self._server.remove_listener(self._tell_list_changed)
 
     def abandon(self) -> None:
-        """Nobody hears what is said any more: what is open is cancelled."""
-        self._server.stop_hearing(self._tell_list_changed)
+        """Cancel the open requests: the client has gone."""
+        self._server.remove_listener(self._tell_list_changed)
         self._sdk_scope.cancel()
         for asked in [*self.requests, *self._subscriptions]:
             asked.cancel()
 
     # ── What is answered here ───────────────────────────────────────────────────────────────────────────────
 
-    async def _takes(self, message: Message, line: bytes, client: Client) -> bool:
-        """Whether nothing of this message is left to the package."""
+    async def _handle_message(self, message: Message, line: bytes, client: Client) -> bool:
+        """Handle a message; return whether the package need not see it."""
         match message:
             case Initialize():
                 return await self._shake_hands(message, line, client)
             case Request():
                 return self._takes_request(message, client)
-            case client_messages.Initialized():
+            case client_messages.InitializedNotification():
                 self._is_initialized = self._era is Era.HANDSHAKE
                 return self._era is not None and self._lines is None
-            case Cancelled() if self._cancel(message):
+            case CancelledNotification() if self._cancel_request(message):
                 return True
-            case client_messages.Answer() if self._server_requests.take(message):
+            case client_messages.Answer() if self._server_requests.handle_response(message):
                 return True
             case _:
                 return self._lines is None  # nobody listens
@@ -156,9 +156,9 @@ class McpSession:
             return False
         self._era, self._opening = Era.HANDSHAKE, line
         self._can = message.params.capabilities
-        self._server.identify(message.params.client_info)
+        self._server.set_client(message.params.client_info)
         opened = _Open(self.requests, bytes(message.id), client)
-        find = partial(self._server.initialized, message.params.protocol_version)
+        find = partial(self._server.initialize_result, message.params.protocol_version)
         await opened.answer_with(find, trio.CancelScope())
         return True
 
@@ -174,17 +174,18 @@ class McpSession:
             return False
         self._era = Era.STATELESS
         if meta.client:
-            self._server.identify(meta.client)
+            self._server.set_client(meta.client)
         return self._answers_stateless(message, meta.capabilities, client)
 
     def _answers_of_handshake(self, message: Request, client: Client) -> bool:
         match message:
             case CallTool() if not message.params.is_retry:
-                self._call(Era.HANDSHAKE, message, self._can, client)
+                self._begin_call(Era.HANDSHAKE, message, self._can, client)
             case ListTools():
-                self._answer_later(message, client, partial(self._server.listed, Era.HANDSHAKE))
+                self._answer_later(message, client, partial(self._server.list_tools, Era.HANDSHAKE))
             case Ping():
-                client_writer.answer(client, bytes(message.id), call_results.result(Era.HANDSHAKE, {}))
+                empty = call_results.make_result(Era.HANDSHAKE, {})
+                client_writer.make_answer(client, bytes(message.id), empty)
             case _:
                 return False
         return True
@@ -192,18 +193,18 @@ class McpSession:
     def _answers_stateless(self, message: Request, can: Capabilities, client: Client) -> bool:
         match message:
             case CallTool():
-                self._call(Era.STATELESS, message, can, client)
+                self._begin_call(Era.STATELESS, message, can, client)
             case ListTools():
-                self._answer_later(message, client, partial(self._server.listed, Era.STATELESS))
+                self._answer_later(message, client, partial(self._server.list_tools, Era.STATELESS))
             case Discover():
-                self._answer_later(message, client, self._server.discovered)
+                self._answer_later(message, client, self._server.discover_result)
             case Listen() if len(self._subscriptions) < MAX_SUBSCRIPTIONS:
                 self._subscriptions.add(_Subscription(message, client))
             case _:
                 return False
         return True
 
-    def _call(self, era: Era, message: CallTool, can: Capabilities, client: Client) -> None:
+    def _begin_call(self, era: Era, message: CallTool, can: Capabilities, client: Client) -> None:
         params = message.params
         response = (params.input_responses or {}).get(QUESTION)
         call = ToolCallRequest(
@@ -213,7 +214,7 @@ class McpSession:
             can.can_ask,
             progress_token=bytes(params.meta.progress_token),
             state=params.request_state,
-            given=elicitation.answer(response.action, response.content) if response else None,
+            given=elicitation.make_elicit_result(response.action, response.content) if response else None,
         )
         opened = _Open(self.requests, bytes(message.id), client)
         opened.waits_for(self._calls.begin(era, call, opened.answer))
@@ -224,11 +225,11 @@ class McpSession:
         opened.waits_for(scope)  # it may be cancelled before its task starts
         self._nursery.start_soon(opened.answer_with, find, scope)
 
-    def _cancel(self, message: Cancelled) -> bool:
-        """Whether it was a request that is answered here."""
+    def _cancel_request(self, message: CancelledNotification) -> bool:
+        """Cancel a request; return whether it was handled here."""
         if not message.request_id:
             return False
-        key = client_messages.correlated(message.request_id)
+        key = client_messages.correlate_id(message.request_id)
         if subscription := self._subscriptions.find(key):
             self._subscriptions.discard(subscription)
             subscription.cancel()
@@ -244,7 +245,7 @@ class McpSession:
             with suppress(trio.BrokenResourceError):
                 await self._client.wait_room(UNREAD_BYTES)
         if self._is_initialized and not self._leaves_all:
-            self._client.write(client_writer.notification("notifications/tools/list_changed"))
+            self._client.write(client_writer.make_notification("notifications/tools/list_changed"))
         for subscription in self._subscriptions:
             subscription.tell_list_changed()
         if self._sdk_session:
@@ -256,10 +257,10 @@ class McpSession:
         try:
             found = jsonrpc.decode(line)
         except jsonrpc.UndecodableError as error:
-            client_writer.refuse(client, client_messages.id_in(line), error.code, str(error))
+            client_writer.make_rejection(client, client_messages.id_in(line), error.code, str(error))
             return
         if not found.method:
-            self._server_requests.fail(bytes(found.id))
+            self._server_requests.fail_open(bytes(found.id))
         if self._era is None or found.method == "initialize":
             self._leaves_all = True
         if self._lines is None:
@@ -294,7 +295,7 @@ class _Open:
     """A request that is answered here."""
 
     def __init__(self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client) -> None:
-        self.key = client_messages.correlated(raw_id)
+        self.key = client_messages.correlate_id(raw_id)
         self._requests = requests
         self._raw_id = raw_id
         self._client = client
@@ -303,7 +304,7 @@ class _Open:
         requests.add(self)
 
     def waits_for(self, operation: Operation) -> None:
-        """What its answer comes from; once that is here, neither keeps the other."""
+        """Set the operation that produces the response."""
         if not self._is_answered:
             self._operation = operation
 
@@ -311,7 +312,7 @@ class _Open:
         """Once."""
         self._is_answered, self._operation = True, FINISHED
         self._requests.discard(self)
-        client_writer.answer(self._client, self._raw_id, found)
+        client_writer.make_answer(self._client, self._raw_id, found)
 
     async def answer_with(self, find: Callable[[], Awaitable[Parts]], scope: trio.CancelScope) -> None:
         """With what is found, unless it is cancelled before."""
@@ -335,14 +336,14 @@ class _Open:
         """With an answer that says so."""
         self._requests.discard(self)
         self._operation.cancel()
-        client_writer.answer(self._client, self._raw_id, _CLOSED)
+        client_writer.make_answer(self._client, self._raw_id, _CLOSED)
 
 
 class _Subscription:
     """A client that hears of changes."""
 
     def __init__(self, message: Listen, client: Client) -> None:
-        self.key = client_messages.correlated(bytes(message.id))
+        self.key = client_messages.correlate_id(bytes(message.id))
         self._raw_id = bytes(message.id)
         self._client = client
         self._meta = {"io.modelcontextprotocol/subscriptionId": message.id}
@@ -350,13 +351,13 @@ class _Subscription:
         honored = {kind: wanted for kind, wanted in asked.items() if wanted}
         self._is_about_tools = message.params.notifications.tools_list_changed is True
         told = {"_meta": self._meta, "notifications": honored}
-        client.write(client_writer.notification("notifications/subscriptions/acknowledged", told))
+        client.write(client_writer.make_notification("notifications/subscriptions/acknowledged", told))
 
     def tell_list_changed(self) -> None:
         """If it asked for that."""
         if self._is_about_tools:
             told = {"_meta": self._meta}
-            self._client.write(client_writer.notification("notifications/tools/list_changed", told))
+            self._client.write(client_writer.make_notification("notifications/tools/list_changed", told))
 
     def cancel(self) -> None:
         """Without an answer."""
@@ -364,11 +365,11 @@ class _Subscription:
 
     def close(self) -> None:
         """With an answer that says so."""
-        client_writer.answer(self._client, self._raw_id, _CLOSED)
+        client_writer.make_answer(self._client, self._raw_id, _CLOSED)
 
 
 NewSession = Callable[[Client, Era | None], McpSession]
-"""Returns the session of a further connection; the era is None while it is unknown."""
+"""Makes the session of a further connection; the era is None while it is unknown."""
 
 
 @asynccontextmanager

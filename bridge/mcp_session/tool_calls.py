@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bridge.errors import CallError, ProtocolError, failed, sentence, to_mcp
+from bridge.errors import CallError, ProtocolError, format_error, make_failure_result, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, OnFinished, Operation
@@ -19,7 +19,7 @@ from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import call_results, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk
-from bridge.mcp_session.client_writer import Client, notification
+from bridge.mcp_session.client_writer import Client, make_notification
 from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
 from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
@@ -43,9 +43,9 @@ class ToolCallRequest(NamedTuple):
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
     state: str | None = None
-    """Of a call that waits for an answer."""
+    """State of the suspended call that it resumes."""
     given: bytes | None = None
-    """What they have answered: an MCP result as JSON."""
+    """Answer of the client or its user: an MCP result as JSON."""
 
 
 class ToolCalls:
@@ -68,9 +68,9 @@ class ToolCalls:
                 return self._begin_with_server_requests(call, on_answer)
             return self._begin_suspendable(call, on_answer)
         except RetryError as error:
-            on_answer(call_results.of_bridge(failed(str(error)), era))
+            on_answer(call_results.of_bridge(make_failure_result(str(error)), era))
         except CallError as error:
-            on_answer(call_results.of_bridge(failed(sentence(error)), era))
+            on_answer(call_results.of_bridge(make_failure_result(format_error(error)), era))
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("a call could not be begun")
             on_answer(to_mcp(error))
@@ -88,28 +88,30 @@ class ToolCalls:
     def _begin_with_server_requests(
         self, call: ToolCallRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
-        ask = partial(self._server_requests.ask, call.client)
-        observer = elicitation.make_observer(call.can_ask, ask, _reporting(call))
-        return self._run(Era.HANDSHAKE, call, on_answer, observer)
+        ask = partial(self._server_requests.send_request, call.client)
+        observer = elicitation.make_observer(call.can_ask, ask, _progress_reporter(call))
+        return self._run_tool(Era.HANDSHAKE, call, on_answer, observer)
 
     def _begin_suspendable(
         self, call: ToolCallRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
         if call.state is None and not any(call.can_ask):
-            return self._run(Era.STATELESS, call, on_answer, CallObserver(_reporting(call)))
+            return self._run_tool(Era.STATELESS, call, on_answer, CallObserver(_progress_reporter(call)))
         request = Request(call.name, call.arguments)
 
         def on_turn(told: Outcome | InputRequired) -> None:
             on_answer(
-                _input_required(told) if isinstance(told, InputRequired) else _answer(told, Era.STATELESS)
+                _input_required(told)
+                if isinstance(told, InputRequired)
+                else _format_outcome(told, Era.STATELESS)
             )
 
         if call.state is not None:
-            return self._suspended.resume(call.state, request, call.given, on_turn, _reporting(call))
+            return self._suspended.resume(call.state, request, call.given, on_turn, _progress_reporter(call))
         begin = partial(self._router.begin, self._session, call.name, call.arguments)
-        return self._suspended.begin(request, begin, on_turn, _reporting(call), can_ask=call.can_ask)
+        return self._suspended.begin(request, begin, on_turn, _progress_reporter(call), can_ask=call.can_ask)
 
-    def _run(
+    def _run_tool(
         self,
         era: Era,
         call: ToolCallRequest,
@@ -117,12 +119,12 @@ class ToolCalls:
         observer: CallObserver,
     ) -> Operation:
         def on_finished(outcome: Outcome) -> None:
-            on_answer(_answer(outcome, era))
+            on_answer(_format_outcome(outcome, era))
 
         return self._router.begin(self._session, call.name, call.arguments, on_finished, observer)
 
 
-def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
+def _format_outcome(outcome: Outcome, era: Era) -> Parts | ProtocolError:
     if isinstance(outcome, Exception):
         return to_mcp(outcome)
     try:
@@ -134,7 +136,7 @@ def _answer(outcome: Outcome, era: Era) -> Parts | ProtocolError:
         return to_mcp(error)
 
 
-def _reporting(call: ToolCallRequest) -> OnProgress | None:
+def _progress_reporter(call: ToolCallRequest) -> OnProgress | None:
     if not call.progress_token:
         return None
     token, client = msgspec.Raw(call.progress_token), call.client
@@ -148,13 +150,13 @@ def _reporting(call: ToolCallRequest) -> OnProgress | None:
             params["total"] = progress.total
         if progress.message:
             params["message"] = progress.message
-        client.write(notification("notifications/progress", params))
+        client.write(make_notification("notifications/progress", params))
 
     return report
 
 
 def _input_required(suspension: InputRequired) -> Parts:
-    """A question for a client that asks by itself, and then sends its call again."""
+    """Return a result that contains a question; the client repeats its call with the answer."""
     asked = {QUESTION: {"method": suspension.question.method, "params": suspension.question.params}}
     members = {"resultType": "input_required", "inputRequests": asked, "requestState": suspension.state}
-    return call_results.result(Era.STATELESS, members)
+    return call_results.make_result(Era.STATELESS, members)

@@ -50,44 +50,44 @@ class ApprovalPublisher:
         """Publish until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                self._publish(nursery)
+                self._publish_rows(nursery)
                 self._look()
                 with trio.move_on_after(POLL_S):
                     await self._revoked.wait()
                 self._revoked = trio.Event()
 
-    def _publish(self, nursery: trio.Nursery) -> None:
+    def _publish_rows(self, nursery: trio.Nursery) -> None:
         browsers = {it.host: it for it in self._registry.browsers() if it.is_live and _has_popup(it)}
         self._sent = {host: sent for host, sent in self._sent.items() if host in browsers}
-        rows = self._rows() if browsers else []
+        rows = self._read_rows() if browsers else []
         for host in browsers:
             before = self._sent.get(host)
             if before and before[0] == rows:
                 continue
             if before:
                 before[1].cancel()
-            on_done = partial(self._answered, nursery, host)
+            on_done = partial(self._handle_response, nursery, host)
             params = wire.SiteApprovals(approvals=rows)
             pending = self._transport.send(TabAddress(host), COMMAND, params, math.inf, on_done)
             self._sent[host] = rows, pending
 
-    def _rows(self) -> list[wire.SiteApproval]:
+    def _read_rows(self) -> list[wire.SiteApproval]:
         try:
-            found = self._approvals.current()
+            found = self._approvals.read_all()
         except ApprovalsError as error:
             _log.warning("the popup lists no approvals: %s", error)
             return []
         return [
             wire.SiteApproval(
                 origin=each.origin,
-                words=list(each.approval.granted),
+                words=list(each.approval.granted_actions),
                 client=each.approval.only_client,
                 until=each.approval.until,
             )
             for each in found
         ]
 
-    def _answered(self, nursery: trio.Nursery, host: str, answer: bytes | CallError) -> None:
+    def _handle_response(self, nursery: trio.Nursery, host: str, answer: bytes | CallError) -> None:
         if isinstance(answer, CallError):
             return  # the browser has gone, or knows no such list: it is sent with the next change
         try:
@@ -95,9 +95,9 @@ class ApprovalPublisher:
         except msgspec.DecodeError as error:
             _log.warning("the extension revoked what cannot be read: %s", error)
             return
-        nursery.start_soon(self._revoke, host, revoked)
+        nursery.start_soon(self._revoke_approval, host, revoked)
 
-    async def _revoke(self, host: str, revoked: wire.SiteApproval) -> None:
+    async def _revoke_approval(self, host: str, revoked: wire.SiteApproval) -> None:
         revoke = self._approvals.revoke_approval
         try:
             await trio.to_thread.run_sync(revoke, revoked.origin, revoked.words, revoked.client)

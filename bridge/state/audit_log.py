@@ -1,6 +1,6 @@
-"""The audit log: one JSON line for each call, and for each list of tools that a page offers.
+"""Audit log: one JSON line for each call, and for each list of tools that a page offers.
 
-All bridges of a user append to one file, which is renamed when it is full; the one before it is kept.
+All bridges of a user append to one file. A full file is renamed; its predecessor is removed.
 """
 
 from __future__ import annotations
@@ -96,50 +96,50 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 @lru_cache(16)
-def _client(name: str, version: str) -> _Client:
+def _format_client(name: str, version: str) -> _Client:
     return _Client(single_line(name, _MAX_LABEL), single_line(version, 20))
 
 
-def _line(now: float, event: str, site: Site, session: Session | None = None) -> _Line:
+def _make_line(now: float, event: str, site: Site, session: Session | None = None) -> _Line:
     client = session.client if session else None
     return _Line(
-        at=moment(now),
+        at=format_time(now),
         event=event,
         bridge=os.getpid(),
-        client=_client(client.name[:_LONGEST], client.version[:_LONGEST]) if client else None,
-        session=_shown(session.id, _MAX_ID) if session else "",
-        browser=_shown(site.browser, _MAX_LABEL),
-        profile=_shown(site.profile, _MAX_ID),
-        origin=_shown(site.origin, MAX_ORIGIN_CHARS),
+        client=_format_client(client.name[:_LONGEST], client.version[:_LONGEST]) if client else None,
+        session=_shorten_text(session.id, _MAX_ID) if session else "",
+        browser=_shorten_text(site.browser, _MAX_LABEL),
+        profile=_shorten_text(site.profile, _MAX_ID),
+        origin=_shorten_text(site.origin, MAX_ORIGIN_CHARS),
         tab=site.ordinal,
         tab_id=site.tab_id,
     )
 
 
 def _call_line(now: float, call: FinishedCall, *, with_arguments: bool) -> _Line:
-    line = _line(now, "call", call.site, call.session)
-    line.name = _shown(call.name[:_LONGEST], _MAX_NAME)
-    line.tool = _shown(call.own_name[:_LONGEST], _MAX_NAME)
-    line.action = _shown(call.action, _MAX_ID)
+    line = _make_line(now, "call", call.site, call.session)
+    line.name = _shorten_text(call.name[:_LONGEST], _MAX_NAME)
+    line.tool = _shorten_text(call.own_name[:_LONGEST], _MAX_NAME)
+    line.action = _shorten_text(call.action, _MAX_ID)
     line.batch, line.step = call.batch, call.step
-    line.outcome = _shown(call.outcome, _MAX_ID)
+    line.outcome = _shorten_text(call.outcome, _MAX_ID)
     line.detail = single_line(call.detail, _MAX_DETAIL) if call.detail else ""
     line.handed = call.handed
     line.ms = round(call.duration_s * 1000, 1)
     if call.origins:
         _add_origins(line, call.origins, ORIGINS_BYTES if with_arguments else LINE_BYTES)
     if with_arguments:
-        room = min(ARGUMENTS_BYTES, LINE_BYTES - len(_encoded(line)) - len(',"argumentsCut":""'))
+        room = min(ARGUMENTS_BYTES, LINE_BYTES - len(_encode_line(line)) - len(',"argumentsCut":""'))
         _add_arguments(line, call.arguments, room)
     return line
 
 
 def _add_origins(line: _Line, origins: tuple[str, ...], most_bytes: int) -> None:
     """Add the origins that fit, and count the rest."""
-    room = min(most_bytes, LINE_BYTES - len(_encoded(line)) - len(',"origins":[],"moreOrigins":10000000'))
+    room = min(most_bytes, LINE_BYTES - len(_encode_line(line)) - len(',"origins":[],"moreOrigins":10000000'))
     line.origins, line.more_origins = [], len(origins)
     for origin in origins:
-        shown = _shown(origin, MAX_ORIGIN_CHARS)
+        shown = _shorten_text(origin, MAX_ORIGIN_CHARS)
         room -= len(msgspec.json.encode(shown)) + 1
         if room < 0:
             return
@@ -162,11 +162,11 @@ def _add_arguments(line: _Line, arguments: Arguments, room: int) -> None:
 
 
 def _registration_line(now: float, offered: ToolRegistration) -> _Line:
-    line = _line(now, "registered", offered.site)
+    line = _make_line(now, "registered", offered.site)
     line.count = len(offered.tools)
-    room = LINE_BYTES - len(_encoded(line)) - len(',"tools":[]')
+    room = LINE_BYTES - len(_encode_line(line)) - len(',"tools":[]')
     for name in islice(offered.tools, MAX_TOOLS):
-        shown = _shown(name, _MAX_NAME)
+        shown = _shorten_text(name, _MAX_NAME)
         room -= len(msgspec.json.encode(shown)) + 1
         if room < 0:
             break
@@ -175,30 +175,33 @@ def _registration_line(now: float, offered: ToolRegistration) -> _Line:
 
 
 def _redefinition_line(now: float, changed: ToolRedefinition) -> _Line:
-    line = _line(now, "redefined", changed.site)
-    line.tool = _shown(changed.tool, _MAX_NAME)
-    line.before, line.after = _shown(changed.before, _MAX_HASH), _shown(changed.after, _MAX_HASH)
+    line = _make_line(now, "redefined", changed.site)
+    line.tool = _shorten_text(changed.tool, _MAX_NAME)
+    line.before, line.after = (
+        _shorten_text(changed.before, _MAX_HASH),
+        _shorten_text(changed.after, _MAX_HASH),
+    )
     return line
 
 
-def _encoded(line: _Line) -> bytes:
+def _encode_line(line: _Line) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
 @lru_cache(512)
-def _shown(text: str, max_chars: int) -> str:
+def _shorten_text(text: str, max_chars: int) -> str:
     """Return a text as a line has it. Calls repeat nearly all of theirs. Cut a text without a limit first."""
     return single_line(text, max_chars)
 
 
-def moment(now: float) -> str:
+def format_time(now: float) -> str:
     """Format a time for a line: later times sort after earlier ones."""
     second, fraction = divmod(now, 1)
-    return f"{_second(int(second))}.{int(fraction * 1000):03d}Z"
+    return f"{_format_second(int(second))}.{int(fraction * 1000):03d}Z"
 
 
 @lru_cache(1)
-def _second(second: int) -> str:
+def _format_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -222,27 +225,27 @@ class AuditLog:
         """Log the arguments of calls from now on, or no longer."""
         self._with_arguments = with_arguments
 
-    def keep(self, record: Record) -> None:
+    def write_record(self, record: Record) -> None:
         """Write it down. A log that cannot be written is complained of once, and the calls go on."""
         now = self._clock()
         try:
             self._tell_left_out(now, ended_by=now)
             match record:
                 case FinishedCall():
-                    self._append(_call_line(now, record, with_arguments=self._with_arguments), now)
+                    self._append_line(_call_line(now, record, with_arguments=self._with_arguments), now)
                 case ToolRegistration() if self._allowances["registered"].allows(record.site.origin, now):
-                    self._append(_registration_line(now, record), now)
+                    self._append_line(_registration_line(now, record), now)
                 case ToolRedefinition() if self._allowances["redefined"].allows(record.site.origin, now):
-                    self._append(_redefinition_line(now, record), now)
+                    self._append_line(_redefinition_line(now, record), now)
         except (OSError, PrivateFileError) as error:
-            self._warn(error)
+            self._warn_once(error)
 
     def close(self) -> None:
         """Say what was left out so far, and let go of the file."""
         try:
             self._tell_left_out(self._clock(), ended_by=math.inf)
         except (OSError, PrivateFileError) as error:
-            self._warn(error)
+            self._warn_once(error)
         self._file.close()
 
     def _tell_left_out(self, now: float, ended_by: float) -> None:
@@ -250,14 +253,14 @@ class AuditLog:
             if not allowance.minutes:
                 continue
             for origin, left_out in allowance.over(ended_by):
-                line = _line(now, event, Site(origin=origin))
+                line = _make_line(now, event, Site(origin=origin))
                 line.left_out = left_out
-                self._append(line, now)
+                self._append_line(line, now)
 
-    def _append(self, line: _Line, now: float) -> None:
-        self._file.append(_encoded(line), now)
+    def _append_line(self, line: _Line, now: float) -> None:
+        self._file.append(_encode_line(line), now)
 
-    def _warn(self, error: Exception) -> None:
+    def _warn_once(self, error: Exception) -> None:
         if not self._has_warned:
             _log.warning("calls go on, but the audit log is not kept: %s", error)
             self._has_warned = True
@@ -303,7 +306,7 @@ class _Allowance:
 
 
 class _SharedFile:
-    """A file that several processes append to, and that whoever finds it full renames."""
+    """A file that several processes append to; the first that finds it full renames it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -322,7 +325,7 @@ class _SharedFile:
             PrivateFileError: the directory is not private, or cannot be created.
             OSError: the disk refuses.
         """
-        descriptor = self._current(now)
+        descriptor = self._current_descriptor(now)
         if self._is_torn:
             line = b"\n" + line
         written = os.write(descriptor, line)
@@ -337,7 +340,7 @@ class _SharedFile:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _current(self, now: float) -> int:
+    def _current_descriptor(self, now: float) -> int:
         """Return the file that has the name now; another process or the user may have moved the open one."""
         descriptor = self._descriptor
         is_recent = 0 <= now - self._looked_at < LOOK_EVERY_S and self._size < MAX_BYTES
@@ -345,22 +348,22 @@ class _SharedFile:
             return descriptor
         self._looked_at = now
         if descriptor is None:
-            descriptor = self._descriptor = self._open()
-        found = self._found(descriptor)
+            descriptor = self._descriptor = self._open_file()
+        found = self._find_status(descriptor)
         if found is not None and found.st_size >= MAX_BYTES:
-            self._rename(descriptor)
-            found = self._found(descriptor)
+            self._rename_full(descriptor)
+            found = self._find_status(descriptor)
         if found is None:
             self.close()
-            descriptor = self._descriptor = self._open()
+            descriptor = self._descriptor = self._open_file()
         self._size = os.fstat(descriptor).st_size
         return descriptor
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         prepare_directory(self._directory)
         return open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def _found(self, descriptor: int) -> os.stat_result | None:
+    def _find_status(self, descriptor: int) -> os.stat_result | None:
         """Return the status of the file under the name, or None if it is not the open file."""
         with suppress(FileNotFoundError):
             found = os.lstat(self._path)
@@ -368,18 +371,18 @@ class _SharedFile:
                 return found
         return None
 
-    def _rename(self, descriptor: int) -> None:
-        """Once, whoever sees first that it is full: under the lock nobody else can have renamed it meanwhile.
+    def _rename_full(self, descriptor: int) -> None:
+        """Rename the full file, under the lock, unless another process has done so.
 
-        Who finds it locked, or renames it between another's look and write, costs no line: that one is
-        written to the same file under its new name.
+        A process that finds the lock taken, or the file renamed before its write, loses no line: it writes to
+        the same file under its new name.
         """
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
         try:
-            if self._found(descriptor):
+            if self._find_status(descriptor):
                 self._path.rename(StateLayout(self._directory).earlier_audit_log)
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)

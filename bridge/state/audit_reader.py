@@ -1,4 +1,4 @@
-"""The audit log, read: its last lines, or each as it comes, through a filter."""
+"""Reader of the audit log: its last lines, or each new one, through a filter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from bridge.state.audit_log import moment
+from bridge.state.audit_log import format_time
 from native_host.protocol import wire
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import open_regular
@@ -40,25 +40,25 @@ class Filter:
         if line["event"] != "call" and not self.is_with_registrations:
             return False
         return (
-            line["at"] >= moment(self.since)
-            and _matches(self.origin, *_spellings(line))
-            and _matches(self.client, client_name(line))
-            and _matches(self.tool, str(line.get("tool", "")), str(line.get("name", "")))
-            and _matches(self.outcome, str(line.get("outcome", "")))
+            line["at"] >= format_time(self.since)
+            and _make_matcher(self.origin, *_outcome_spellings(line))
+            and _make_matcher(self.client, client_name(line))
+            and _make_matcher(self.tool, str(line.get("tool", "")), str(line.get("name", "")))
+            and _make_matcher(self.outcome, str(line.get("outcome", "")))
         )
 
 
-def recent(directory: Path, count: int, where: Filter) -> list[dict[str, Any]]:
+def read_recent(directory: Path, count: int, where: Filter) -> list[dict[str, Any]]:
     """Return the last `count` matching lines, latest last. Unreadable lines are skipped.
 
     Raises:
         OSError: the log is there and cannot be read.
     """
     with ExitStack() as opened:
-        return _last([opened.enter_context(file) for file in _open_both(directory)], count, where)
+        return _read_last([opened.enter_context(file) for file in _open_both(directory)], count, where)
 
 
-def follow(
+def follow_log(
     directory: Path, count: int, where: Filter, wait: Callable[[], None]
 ) -> Generator[dict[str, Any], None, None]:
     """Yield the last `count` matching lines, then each new one; call `wait` whenever all lines are read.
@@ -68,7 +68,7 @@ def follow(
     """
     with closing(Follower(directory, count, where)) as follower:
         while True:
-            yield from follower.news()
+            yield from follower.read_new()
             wait()
 
 
@@ -83,22 +83,24 @@ class Follower:
         files = _open_both(directory)
         self._where = where
         self._tail = _Tail(directory, files[0] if files else None)
-        self._first = _last(files, count, where)
+        self._first = _read_last(files, count, where)
         for older in files[1:]:
             older.close()
 
-    def news(self) -> Iterator[dict[str, Any]]:
+    def read_new(self) -> Iterator[dict[str, Any]]:
         """Yield the lines that were written since the last call."""
         first, self._first = self._first, []
         yield from first
-        yield from (line for raw in self._tail.news() if (line := _read(raw)) and self._where.passes(line))
+        yield from (
+            line for raw in self._tail.read_new() if (line := _decode_line(raw)) and self._where.passes(line)
+        )
 
     def close(self) -> None:
         """Let go of the files."""
         self._tail.close()
 
 
-def outcomes() -> list[str]:
+def list_outcomes() -> list[str]:
     """Return the possible values of `FinishedCall.outcome`."""
     return ["ok", "tool-error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
 
@@ -109,7 +111,7 @@ def client_name(line: dict[str, Any]) -> str:
     return str(client.get("name", "")) if isinstance(client, dict) else ""
 
 
-def _spellings(line: dict[str, Any]) -> Iterator[str]:
+def _outcome_spellings(line: dict[str, Any]) -> Iterator[str]:
     """Yield all origins that a line names, each with and without its scheme."""
     further = line.get("origins")
     for origin in [line.get("origin", ""), *(further if isinstance(further, list) else [])]:
@@ -117,21 +119,24 @@ def _spellings(line: dict[str, Any]) -> Iterator[str]:
         yield str(origin).partition("://")[2]
 
 
-def _matches(pattern: str, *texts: str) -> bool:
+def _make_matcher(pattern: str, *texts: str) -> bool:
     if not pattern:
         return True
     wanted = pattern.removeprefix("!").casefold()
     return any(fnmatchcase(text.casefold(), wanted) for text in texts) != pattern.startswith("!")
 
 
-def _last(files: Iterable[BinaryIO], count: int, where: Filter) -> list[dict[str, Any]]:
+def _read_last(files: Iterable[BinaryIO], count: int, where: Filter) -> list[dict[str, Any]]:
     found = (
-        line for file in files for raw in _backwards(file) if (line := _read(raw)) and where.passes(line)
+        line
+        for file in files
+        for raw in _read_backwards(file)
+        if (line := _decode_line(raw)) and where.passes(line)
     )
     return list(reversed(list(islice(found, count))))
 
 
-def _read(raw: bytes) -> dict[str, Any] | None:
+def _decode_line(raw: bytes) -> dict[str, Any] | None:
     try:
         line = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
@@ -159,7 +164,7 @@ def _open_to_read(path: Path) -> BinaryIO:
     return open(path, "rb", buffering=0, opener=open_regular)
 
 
-def _backwards(file: BinaryIO) -> Iterator[bytes]:
+def _read_backwards(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines before the file's position, last line first."""
     end, rest = file.tell(), b""
     while end > 0:
@@ -193,9 +198,9 @@ class _Tail:
         self._files = [_Lines(file)] if file else []
         """The newest, and the one before it: bridges write on there for a moment (`audit.LOOK_EVERY_S`)."""
 
-    def news(self) -> Iterator[bytes]:
+    def read_new(self) -> Iterator[bytes]:
         """Yield the lines that were written since the last call."""
-        successor = self._successor()
+        successor = self._open_successor()
         for lines in self._files:
             yield from lines.rest()
         if successor:
@@ -209,7 +214,7 @@ class _Tail:
         for lines in self._files:
             lines.file.close()
 
-    def _successor(self) -> BinaryIO | None:
+    def _open_successor(self) -> BinaryIO | None:
         """Open the file that has the name now, if it is not the open one."""
         with suppress(FileNotFoundError):
             found = _open_to_read(self._path)

@@ -18,7 +18,7 @@ MAX_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
-def configure(state: Path | None = None) -> None:
+def configure_logging(state: Path | None = None) -> None:
     """Warnings; more with `MCPB_LOG=debug`, with `MCPB_LOG=wire` each message's name. Never what it says.
 
     `state` is the directory for the file, if there shall be one.

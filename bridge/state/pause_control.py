@@ -1,4 +1,4 @@
-"""`mcpb pause`: which site or client is meant, the tabs that it affects, and what each browser answers."""
+"""Pauses by command: the site or client to pause, the affected tabs, and the response of each browser."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Target:
     """Title of the session's client; empty if it is unknown."""
 
     def __str__(self) -> str:
-        """As people are told of it."""
+        """Return the name for messages."""
         if self.site:
             return single_line(self.site, MAX_ORIGIN_CHARS)
         return f"{self.title or 'a client'} (session {short_id(self.session)})"
@@ -61,7 +61,7 @@ def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = 
     """
     choices, why = _sessions_called(text.strip(), browsers, pauses or Pauses()), ""
     try:
-        choices += _site(text.strip())
+        choices += _find_site(text.strip())
     except origins.OriginError as error:
         why = f": {error}"
     match choices:
@@ -72,7 +72,7 @@ def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = 
                 f"No client is called {text!r}, and it is no site{why}. "
                 "Write a site as bank.example or https://bank.example, a client as `mcpb status` shows it."
             )
-    names = ", ".join(f"{choice} is {_unmistakable(choice)}" for choice in choices)
+    names = ", ".join(f"{choice} is {_is_exact(choice)}" for choice in choices)
     raise TargetError(f"{text!r} may mean several; write one of them unmistakably: {names}")
 
 
@@ -81,7 +81,7 @@ def live_browsers(registry: Registry) -> list[Browser]:
     return [browser for browser in registry.browsers() if browser.is_live and not browser.is_channel]
 
 
-async def pause(
+async def change_pause(
     sync: PauseSync, browsers: Sequence[Browser], target: Target, *, paused: bool
 ) -> tuple[list[Answer], str]:
     """Pause or resume in all these browsers at once, and for those that connect later.
@@ -89,15 +89,15 @@ async def pause(
     Returns:
         What each browser answered, in their order; and why it could not be stored, or empty.
     """
-    change = sync.change(PauseTarget(target.site, target.session), paused=paused)
+    change = sync.add_change(PauseTarget(target.site, target.session), paused=paused)
     answers: dict[str, Answer] = {}
 
-    async def ask(browser: Browser) -> None:
-        answers[browser.host] = await _ask(sync, browser, change)
+    async def ask_browser(browser: Browser) -> None:
+        answers[browser.host] = await _send_change(sync, browser, change)
 
     async with trio.open_nursery() as nursery:
         for browser in browsers:
-            nursery.start_soon(ask, browser)
+            nursery.start_soon(ask_browser, browser)
     try:
         await sync.store()
     except PausesFileError as error:
@@ -107,7 +107,7 @@ async def pause(
 
 def paused_targets(registry: Registry) -> list[Target]:
     """Return the paused targets, sites first."""
-    titles = dict(_sessions(registry.browsers()))
+    titles = dict(_find_sessions(registry.browsers()))
     pauses = registry.pauses
     sites = [Target(site=site) for site in pauses.sites]
     return [*sites, *(Target(session=id_, title=titles.get(id_, "")) for id_ in sorted(pauses.sessions))]
@@ -142,7 +142,7 @@ def _is_affected(tab: wire.Tab, target: Target) -> bool:
     return matches_pattern(target.site, tab.origin) if target.site else tab.owner == target.session
 
 
-def called(browser: Browser) -> str:
+def browser_name(browser: Browser) -> str:
     """Format a browser's display name, for instance `Chromium 156 “Work”`."""
     if browser.hello is None:
         return f"host {browser.host}"
@@ -160,19 +160,19 @@ def short_id(session_id: str) -> str:
     return single_line(session_id[:8], 8)
 
 
-async def _ask(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer:
+async def _send_change(sync: PauseSync, browser: Browser, change: PauseChange) -> Answer:
     try:
-        await sync.send(browser, change)
+        await sync.send_change(browser, change)
     except CallError as error:
         if error.code == Code.METHOD_NOT_FOUND:
             return Answer(
-                called(browser), "its extension is too old for that. Run: mcpb extension, and reload it"
+                browser_name(browser), "its extension is too old for that. Run: mcpb extension, and reload it"
             )
-        return Answer(called(browser), single_line(error.detail, 300) or "it went away")
-    return Answer(called(browser))
+        return Answer(browser_name(browser), single_line(error.detail, 300) or "it went away")
+    return Answer(browser_name(browser))
 
 
-def _sessions(browsers: Sequence[Browser]) -> Iterator[tuple[str, str]]:
+def _find_sessions(browsers: Sequence[Browser]) -> Iterator[tuple[str, str]]:
     """Return the titles of the connected sessions, by id."""
     for browser in browsers:
         for client in browser.clients:
@@ -180,7 +180,7 @@ def _sessions(browsers: Sequence[Browser]) -> Iterator[tuple[str, str]]:
 
 
 def _sessions_called(text: str, browsers: Sequence[Browser], pauses: Pauses) -> list[Target]:
-    titles = {**dict.fromkeys(sorted(pauses.sessions), ""), **dict(_sessions(browsers))}
+    titles = {**dict.fromkeys(sorted(pauses.sessions), ""), **dict(_find_sessions(browsers))}
     names = {
         session.id: {session.title, session.client.name, title_of(session)}
         for browser in browsers
@@ -191,22 +191,22 @@ def _sessions_called(text: str, browsers: Sequence[Browser], pauses: Pauses) -> 
         Target(session=id_, title=title)
         for id_, title in titles.items()
         if text
-        and (text.casefold() in {name.casefold() for name in names.get(id_, ())} or _begins(id_, text))
+        and (text.casefold() in {name.casefold() for name in names.get(id_, ())} or _matches_id(id_, text))
     ]
 
 
-def _begins(session_id: str, text: str) -> bool:
+def _matches_id(session_id: str, text: str) -> bool:
     return session_id == text or (len(text) >= _MIN_ID and session_id.startswith(text))
 
 
-def _unmistakable(choice: Target) -> str:
+def _is_exact(choice: Target) -> str:
     return choice.site or choice.session
 
 
 # ── Sites ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _site(text: str) -> list[Target]:
+def _find_site(text: str) -> list[Target]:
     """Return the site that a URL or a host names, in a list; an empty list for a bare word or number.
 
     Raises:

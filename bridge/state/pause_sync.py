@@ -45,7 +45,7 @@ class PauseSync:
         """By host: what was compared last."""
         self.problem = ""
         """Reason for which the file cannot be used; empty if it can."""
-        self._refresh()
+        self._refresh_file()
 
     async def run(self) -> None:
         """Exchange changes until cancelled."""
@@ -53,37 +53,37 @@ class PauseSync:
         async with trio.open_nursery() as nursery:
             while True:
                 if trio.current_time() >= next_look:
-                    self._refresh()
+                    self._refresh_file()
                     next_look = trio.current_time() + POLL_S
-                await self._store()
-                for browser, changes in self._missing():
+                await self._store_changes()
+                for browser, changes in self._missing_changes():
                     nursery.start_soon(self._send_all, browser, changes)
                 with trio.move_on_at(next_look):
                     await self._changes.wait()
 
-    def change(self, target: PauseTarget, *, paused: bool) -> PauseChange:
+    def add_change(self, target: PauseTarget, *, paused: bool) -> PauseChange:
         """Make the user's change; it counts in this process at once. `store` and `send` pass it on."""
         known = self._registry.pauses.change_of(target)
         at = max(_now_ms(), known.at + 1 if known else 0)
         change = PauseChange(site=target.site, session=target.session, paused=paused, at=at)
         self._made = [each for each in self._made if target_of(each) != target]
         self._made.append(change)
-        self._set()
+        self._set_registry()
         return change
 
     async def store(self) -> None:
-        """Write what browsers and this process know and the file does not.
+        """Write changes of browsers and this process to the file.
 
         Raises:
-            PausesFileError: it cannot be written; connected browsers can still be told.
+            PausesFileError: it cannot be written; connected browsers still receive the change.
         """
         stored = Pauses(self._file.changes)
         made = [change for change in self._made if is_later(change, stored.change_of(target_of(change)))]
         if missing := [*self._registry.pauses.later_than(stored), *made]:
-            await trio.to_thread.run_sync(self._file.merge, missing, _now_ms())
-            self._set()
+            await trio.to_thread.run_sync(self._file.merge_changes, missing, _now_ms())
+            self._set_registry()
 
-    async def send(self, browser: Browser, change: PauseChange) -> None:
+    async def send_change(self, browser: Browser, change: PauseChange) -> None:
         """Send a change to a browser.
 
         Raises:
@@ -92,7 +92,7 @@ class PauseSync:
         params = wire.Pause(site=change.site, session=change.session, paused=change.paused, at=change.at)
         await self._transport.request(TabAddress(browser.host), "browser/pause", params, REQUEST_S)
 
-    def _refresh(self) -> None:
+    def _refresh_file(self) -> None:
         try:
             if not self._file.refresh():
                 return
@@ -100,13 +100,13 @@ class PauseSync:
         except PausesFileError as error:
             self.problem = str(error)
             _log.warning("Pauses of other bridges and browsers are not read: %s", error)
-        self._set()
+        self._set_registry()
 
-    def _set(self) -> None:
+    def _set_registry(self) -> None:
         self._registry.set_stored_pauses([*self._file.changes, *self._made])
         self._changes.notify()
 
-    async def _store(self) -> None:
+    async def _store_changes(self) -> None:
         pauses = self._registry.pauses
         if pauses is self._stored:
             return
@@ -116,7 +116,7 @@ class PauseSync:
         except PausesFileError as error:
             _log.warning("A pause is not stored: %s", error)
 
-    def _missing(self) -> list[tuple[Browser, list[PauseChange]]]:
+    def _missing_changes(self) -> list[tuple[Browser, list[PauseChange]]]:
         """Return the browsers that lack changes."""
         pauses, found = self._registry.pauses, []
         for browser in self._registry.browsers():
@@ -133,7 +133,7 @@ class PauseSync:
     async def _send_all(self, browser: Browser, changes: Sequence[PauseChange]) -> None:
         for change in changes:
             try:
-                await self.send(browser, change)
+                await self.send_change(browser, change)
             except CallError as error:
                 _log.warning("A browser did not take a pause: %s", error.detail)
 

@@ -1,7 +1,7 @@
-"""pauses.json: what the user paused, with the time of each change, for all bridges and browsers.
+"""Pauses of the user in pauses.json, with the time of each change, for all bridges and browsers.
 
-Every writer merges under a file lock: of two changes of one pause the later one stays. Calls are decided in
-`bridge/hub/rules/pauses.py`.
+Every writer merges under a file lock: the later of two changes wins. `bridge/hub/rules/pauses.py` decides on
+calls.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class PausesFile:
         self._identity: tuple[int, ...] | None = None
 
     def refresh(self) -> bool:
-        """Read the file if it is another one; return whether it is.
+        """Read the file if it has changed; return whether it has.
 
         Raises:
-            PausesFileError: the file cannot be used; what was read before still counts.
+            PausesFileError: the file is unusable; its previous content stays in force.
         """
         identity = _identity(self.path)
         if identity == self._identity:
             return False
         self._identity = identity
-        self.changes = self._read()
+        self.changes = self._read_changes()
         return True
 
-    def merge(self, changes: Iterable[PauseChange], now_ms: int) -> None:
+    def merge_changes(self, changes: Iterable[PauseChange], now_ms: int) -> None:
         """Add changes to the file, unless it has later ones. This waits for other writers.
 
         Raises:
@@ -65,22 +65,22 @@ class PausesFile:
         try:
             prepare_directory(self.path.parent)
             with lock_directory(self.path.parent):
-                before = Pauses(self._read())
+                before = Pauses(self._read_changes())
                 merged = Pauses([*before.changes, *changes])
                 if merged.changes != before.changes:
-                    self._write(_bounded(merged.changes, now_ms))
+                    self._write_changes(_limit_changes(merged.changes, now_ms))
         except PrivateFileError as error:
             raise PausesFileError(str(error)) from error
         except OSError as error:
             raise PausesFileError(f"{self.path} cannot be written: {error.strerror}") from error
         self.refresh()
 
-    def _read(self) -> list[PauseChange]:
+    def _read_changes(self) -> list[PauseChange]:
         try:
             file = private_files.read(self.path)
             found = msgspec.json.decode(file.content, type=_Content).changes if file else []
             for change in found:
-                _check(change)
+                _check_change(change)
         except PrivateFileError as error:
             raise PausesFileError(str(error)) from error
         except (ValueError, msgspec.DecodeError) as error:
@@ -89,13 +89,13 @@ class PausesFile:
             raise PausesFileError(text) from None
         return found
 
-    def _write(self, changes: Sequence[PauseChange]) -> None:
+    def _write_changes(self, changes: Sequence[PauseChange]) -> None:
         content = msgspec.json.format(msgspec.json.encode(_Content(list(changes)))) + b"\n"
         private_files.replace(self.path, content)
 
 
-def _check(change: PauseChange) -> None:
-    """Reject what no writer of ours writes.
+def _check_change(change: PauseChange) -> None:
+    """Reject a change that mcpb never writes.
 
     Raises:
         ValueError: the change names no canonical pattern and no session, or both.
@@ -110,7 +110,7 @@ def _check(change: PauseChange) -> None:
         raise ValueError(f"{change.site!r} is no site in its canonical form")
 
 
-def _bounded(changes: Sequence[PauseChange], now_ms: int) -> list[PauseChange]:
+def _limit_changes(changes: Sequence[PauseChange], now_ms: int) -> list[PauseChange]:
     latest = sorted(changes, key=lambda change: change.at, reverse=True)
     sessions = [change for change in latest if change.paused and change.session]
     removals = [change for change in latest if not change.paused and change.at > now_ms - KEPT_MS]

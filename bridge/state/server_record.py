@@ -31,30 +31,32 @@ class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def published(state: Path, record: ServeRecord) -> Iterator[None]:
-    """Let the server be found as long as the block runs.
+def publish_record(state: Path, record: ServeRecord) -> Iterator[None]:
+    """Publish the record of the server for the time of the block.
 
     Raises:
         PrivateFileError: the directory is not private, or the file cannot be written.
     """
     prepare_directory(state)
-    running(state)  # removes the records of servers that were killed
+    find_running(state)  # removes the records of servers that were killed
     with hold_file(StateLayout(state).server_records.path_of(record.pid), msgspec.json.encode(record)):
         yield
 
 
-def running(state: Path) -> ServeRecord | None:
+def find_running(state: Path) -> ServeRecord | None:
     """Return the record of the running server that was started last."""
     return next(iter(all_running(state)), None)
 
 
 def all_running(state: Path) -> list[ServeRecord]:
     """All servers that live, the latest first."""
-    found = [record for path in StateLayout(state).server_records.existing() if (record := _record(path))]
+    found = [
+        record for path in StateLayout(state).server_records.existing() if (record := _read_record(path))
+    ]
     return sorted(found, key=lambda record: record.started_at, reverse=True)
 
 
-def _record(path: Path) -> ServeRecord | None:
+def _read_record(path: Path) -> ServeRecord | None:
     file = read_held(path, _MAX_BYTES)
     if file is None:
         return None

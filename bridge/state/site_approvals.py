@@ -62,7 +62,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words":
             datetime.fromisoformat(self.until)
 
     @property
-    def granted(self) -> tuple[str, ...]:
+    def granted_actions(self) -> tuple[str, ...]:
         """Return the approved actions."""
         return ("act",) if self.words is None else self.words
 
@@ -80,7 +80,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words":
 
     def covers(self, word: str, client: str) -> bool:
         """Return whether the approval is for this word and this client."""
-        is_granted = word in self.granted or _INCLUDED_IN.get(word) in self.granted
+        is_granted = word in self.granted_actions or _INCLUDED_IN.get(word) in self.granted_actions
         return is_granted and self.only_client in ("", client)
 
 
@@ -113,7 +113,7 @@ class Approvals:
         approved, now = self._approved.get(origins.canonicalize(origin), ()), time.time()
         return any(each.covers(word, client) and each.is_current(now) for each in approved)
 
-    def current(self) -> list[SiteApproval]:
+    def read_all(self) -> list[SiteApproval]:
         """Return all approvals that have not ended, by origin.
 
         Raises:
@@ -142,15 +142,15 @@ class Approvals:
             until = datetime.fromtimestamp(now.timestamp() + lasts_s, UTC).isoformat(timespec="seconds")
         new = Approval(tuple(words), now.date().isoformat(), client, until)
 
-        def add(found: Mapping[str, Any]) -> dict[str, Any]:
+        def add_approval(found: Mapping[str, Any]) -> dict[str, Any]:
             changed = dict(found)
             for site in map(origins.canonicalize, sites):
                 key = next((key for key in changed if str(origins.parse_origin(key)) == site), site)
-                others = [each for each in _values(changed.get(key, [])) if not _is_replaced(each, new)]
-                changed[key] = _written([*others, msgspec.to_builtins(new)])
+                others = [each for each in _values_of(changed.get(key, [])) if not _is_replaced(each, new)]
+                changed[key] = _unwrap_single([*others, msgspec.to_builtins(new)])
             return changed
 
-        self._change(add)
+        self._change_file(add_approval)
 
     def grant_choice(self, sites: Iterable[str], word: str, choice: str, client: str) -> None:
         """Store a choice of an approval prompt: `hour` and `client` hold for this client, `always` for all.
@@ -176,27 +176,27 @@ class Approvals:
         revoked = 0
         words = {word, _INCLUDED_IN.get(word, word)}
 
-        def remove(found: Mapping[str, Any]) -> dict[str, Any]:
+        def remove_approval(found: Mapping[str, Any]) -> dict[str, Any]:
             nonlocal revoked
             changed = {}
             for key, value in found.items():
                 left = []
-                for each in _values(value):
+                for each in _values_of(value):
                     approval = msgspec.convert(each, Approval)
                     is_meant = str(origins.parse_origin(key)) == origins.canonicalize(site)
                     is_meant = is_meant and client in (None, approval.only_client)
-                    rest = [it for it in approval.granted if word and it not in words]
-                    if not is_meant or len(rest) == len(approval.granted):
+                    rest = [it for it in approval.granted_actions if word and it not in words]
+                    if not is_meant or len(rest) == len(approval.granted_actions):
                         left.append(each)
                         continue
                     revoked += 1
                     if rest:
                         left.append({**each, "for": rest})
                 if left:
-                    changed[key] = _written(left)
+                    changed[key] = _unwrap_single(left)
             return changed
 
-        self._change(remove)
+        self._change_file(remove_approval)
         return revoked
 
     def revoke_approval(self, site: str, words: Iterable[str], client: str) -> int:
@@ -209,60 +209,62 @@ class Approvals:
         Raises:
             ApprovalsError: it cannot be used.
         """
-        identity = _identity(self.path)
+        identity = _file_identity(self.path)
         if identity == self._identity and identity is not None:
             return
         try:
             file = private_files.read(self.path)
         except PrivateFileError as error:
             raise ApprovalsError.wrap(error) from error
-        found = self._decoded(file.content) if file else {}
+        found = self._decode_content(file.content) if file else {}
         approved: dict[str, list[Approval]] = {}
         for name, value in found.items():
-            approved.setdefault(self._site(name), []).extend(self._approvals(name, value))
+            approved.setdefault(self._parse_site(name), []).extend(self._convert_approvals(name, value))
         self._found, self._approved, self._identity = found, approved, identity
 
-    def _change(self, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+    def _change_file(self, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
         try:
             prepare_directory(self.path.parent)
             with lock_directory(self.path.parent):
                 self.refresh()
                 changed = change(self._found)
                 if changed != self._found:
-                    self._write(_without_ended(changed))
+                    self._write_file(_without_ended(changed))
         except PrivateFileError as error:
             raise ApprovalsError.wrap(error) from error
         except OSError as error:
             raise ApprovalsError(self.path, f"it cannot be written: {error.strerror}") from error
 
-    def _decoded(self, content: bytes) -> dict[str, Any]:
+    def _decode_content(self, content: bytes) -> dict[str, Any]:
         try:
             found = json.loads(content)
         except json.JSONDecodeError as error:
-            raise self._broken(f"it is not JSON: {error.msg} in line {error.lineno}") from None
+            raise self._make_error(f"it is not JSON: {error.msg} in line {error.lineno}") from None
         except (UnicodeDecodeError, RecursionError) as error:
-            raise self._broken(f"it is not JSON: {error}") from None
+            raise self._make_error(f"it is not JSON: {error}") from None
         if not isinstance(found, dict):
-            raise self._broken('it is not an object: write {"https://shop.example": {}}')
+            raise self._make_error('it is not an object: write {"https://shop.example": {}}')
         return found
 
-    def _site(self, name: str) -> str:
+    def _parse_site(self, name: str) -> str:
         try:
             return str(origins.parse_origin(name))
         except origins.OriginError as error:
-            raise self._broken(f'"{name}" is not a site: {error}; write it as https://shop.example') from None
+            raise self._make_error(
+                f'"{name}" is not a site: {error}; write it as https://shop.example'
+            ) from None
 
-    def _approvals(self, name: str, value: object) -> list[Approval]:
+    def _convert_approvals(self, name: str, value: object) -> list[Approval]:
         try:
-            return [msgspec.convert(each, Approval) for each in _values(value)]
+            return [msgspec.convert(each, Approval) for each in _values_of(value)]
         except msgspec.ValidationError as error:
             why = describe_problem(error)
-            raise self._broken(f'the value of "{name}" cannot be read ({why}); write {{}}') from None
+            raise self._make_error(f'the value of "{name}" cannot be read ({why}); write {{}}') from None
 
-    def _broken(self, why: str) -> ApprovalsError:
+    def _make_error(self, why: str) -> ApprovalsError:
         return ApprovalsError(self.path, f"{why}. Correct it, or remove it to be asked again")
 
-    def _write(self, found: Mapping[str, Any]) -> None:
+    def _write_file(self, found: Mapping[str, Any]) -> None:
         content = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
         private_files.replace(self.path.resolve(), content.encode())
 
@@ -271,21 +273,21 @@ class ApprovalsOf:
     """Approvals for one word, as the hub's call path takes them."""
 
     def __init__(self, approvals: Approvals, word: str) -> None:
-        self._approvals = approvals
+        self._convert_approvals = approvals
         self._word = word
 
     @property
     def version(self) -> object:
         """Changes when `has` may answer otherwise: with the file, or because an approval has ended."""
         try:
-            return self._approvals.current()
+            return self._convert_approvals.read_all()
         except ApprovalsError as error:
             return str(error)
 
     def has_approval(self, origin: str, client: str) -> bool:
         """Return whether the user has approved the origin; an empty client means every client."""
         try:
-            return self._approvals.has(origin, self._word, client)
+            return self._convert_approvals.has(origin, self._word, client)
         except ApprovalsError:
             return False  # `mcpb doctor` and the status page report it
 
@@ -295,37 +297,39 @@ class ApprovalsOf:
         A choice that cannot be stored holds for this call only.
         """
         try:
-            await trio.to_thread.run_sync(self._approvals.grant_choice, [origin], self._word, choice, client)
+            await trio.to_thread.run_sync(
+                self._convert_approvals.grant_choice, [origin], self._word, choice, client
+            )
         except ApprovalsError as error:
             _log.warning("an approval of page tools holds for this call only: %s", error)
 
 
-def _values(value: Any) -> list[Any]:
+def _values_of(value: Any) -> list[Any]:
     """Return the approvals of a site: the file has one object, or several in a list."""
     return value if isinstance(value, list) else [value]
 
 
-def _written(values: list[Any]) -> Any:
+def _unwrap_single(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
 def _is_replaced(value: Any, new: Approval) -> bool:
     """Return whether a new approval renews a stored one: the same words and client, not ending earlier."""
     old = msgspec.convert(value, Approval)
-    is_same = (set(old.granted), old.only_client) == (set(new.granted), new.only_client)
+    is_same = (set(old.granted_actions), old.only_client) == (set(new.granted_actions), new.only_client)
     return is_same and (not new.until or bool(old.until))
 
 
 def _without_ended(found: Mapping[str, Any]) -> dict[str, Any]:
     now = time.time()
     left = {
-        key: [each for each in _values(value) if msgspec.convert(each, Approval).is_current(now)]
+        key: [each for each in _values_of(value) if msgspec.convert(each, Approval).is_current(now)]
         for key, value in found.items()
     }
-    return {key: _written(values) for key, values in left.items() if values}
+    return {key: _unwrap_single(values) for key, values in left.items() if values}
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int, int] | None:
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Cached tools in SQLite, in `state/tools.sqlite`: one file for all bridges of a user, and for commands.
+"""Tool cache in SQLite, `state/tools.sqlite`, shared by all bridges of a user and by commands.
 
-Nothing that is wrong with the file breaks a bridge: it is logged, what is known stays known, and what could
-not be written is tried again later. What is kept, and how long, is up to `hub/caching.py`.
+Faults of the file break no bridge: they are logged, known tools stay known, and failed writes are repeated
+later. `bridge/hub/cached_tools.py` decides which tools are cached, and for how long.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from native_host.system.private_files import PrivateFileError, open_regular, pre
 SCHEMA = 1
 """`PRAGMA user_version`. A file with a higher one is left alone."""
 BUSY_S = 0.25
-"""So long another process is waited for, which may have been stopped; the hub stands still meanwhile."""
+"""Seconds to wait for another process, which may be stopped; the hub is blocked meanwhile."""
 _RETRY_S = 0.01
 REST_S = 5.0
-"""So long the file is left alone after it failed."""
+"""Seconds without access to the file after a failure."""
 PRUNE_APART_S = 60.0
 MAX_UNWRITTEN = 200
 """Tabs whose news are remembered while nothing can be written."""
@@ -101,7 +101,7 @@ class SqliteToolStore:
         try:
             self._bring_up_to_date()
         except _FAILURES as error:
-            self._fail(error)
+            self._close_failed(error)
         else:
             self._failed_at, self._complaint = None, ""
         return self._index.tools() is not before
@@ -139,7 +139,7 @@ class SqliteToolStore:
             self._unwritten_calls[site] = None
             self.refresh()
 
-    def forget(self, origin: str) -> int:
+    def forget_site(self, origin: str) -> int:
         """Remove what is kept of an origin, in all profiles; returns how many tools that were.
 
         Other bridges see it at their next `refresh`. A page that is still open is kept again when it next
@@ -154,7 +154,7 @@ class SqliteToolStore:
         try:
             self._bring_up_to_date()
             going = self._index.forget_origin(wanted)
-            self._make(going)
+            self._apply_change(going)
         except _FAILURES as error:
             self._file.close()
             again = "" if isinstance(error, StoreError | PrivateFileError) else ". Try again."
@@ -181,26 +181,26 @@ class SqliteToolStore:
 
     def _catch_up(self) -> None:
         """Read other processes' changes, write our pending ones, and drop expired tools."""
-        self._index.apply(self._file.news(self._index))
+        self._index.apply(self._file.read_changes(self._index))
         now = self._clock()
         while self._unwritten:
             at, (url, tools) = next(iter(self._unwritten.items()))
-            self._make(self._index.record_offer(*at, url, tools, now))
+            self._apply_change(self._index.record_offer(*at, url, tools, now))
             del self._unwritten[at]
         while self._unwritten_calls:
             site = next(iter(self._unwritten_calls))
-            self._make(self._index.record_call(site))
+            self._apply_change(self._index.record_call(site))
             del self._unwritten_calls[site]
         if abs(now - self._pruned_at) >= PRUNE_APART_S:
-            self._make(self._index.expire_stale(now, self._cached_days))
+            self._apply_change(self._index.expire_stale(now, self._cached_days))
             self._pruned_at = now
 
-    def _make(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         if change:
             self._file.write(change)
             self._index.apply(change)
 
-    def _fail(self, error: Exception) -> None:
+    def _close_failed(self, error: Exception) -> None:
         self._file.close()
         self._failed_at = self._clock()
         if str(error) != self._complaint:
@@ -218,14 +218,14 @@ class _File:
         self._version: int | None = None
         """`data_version` at the last read; writes of other connections change it, our own do not."""
 
-    def news(self, index: CachedToolIndex) -> Change:
+    def read_changes(self, index: CachedToolIndex) -> Change:
         """Return the changes that make the cached tools equal to the file."""
-        with self._transaction("BEGIN") as connection:
+        with self._run_transaction("BEGIN") as connection:
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             if version == self._version:
                 return Change()
             self._version = version
-            tools = list(_tools(connection, index))
+            tools = list(_decode_tools(connection, index))
             tabs = [
                 CachedTab(TabKey(profile, tab_id), *where)
                 for profile, tab_id, *where in connection.execute(
@@ -237,7 +237,7 @@ class _File:
 
     def write(self, change: Change) -> None:
         """All of it or nothing."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._run_transaction("BEGIN IMMEDIATE") as connection:
             connection.executemany(
                 "DELETE FROM tools WHERE profile = ? AND origin = ? AND name = ?", change.gone_tools
             )
@@ -259,12 +259,12 @@ class _File:
     def move_aside(self) -> None:
         """Keep the file as `….broken`, unless another bridge has done so."""
         self.close()
-        with self._alone():
+        with self._is_alone():
             if self._identity != _identity(self.path):
                 return
             for suffix in _COMPANIONS:
-                self._beside(suffix).unlink(missing_ok=True)
-            self.path.replace(self._beside(".broken"))
+                self._sibling_path(suffix).unlink(missing_ok=True)
+            self.path.replace(self._sibling_path(".broken"))
 
     def close(self) -> None:
         """Let go of the file; the last one tidies up."""
@@ -274,25 +274,25 @@ class _File:
         self._connection = self._version = None
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        connection = self._opened()
+    def _run_transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection = self._open_connection()
         connection.execute(begin)
         with connection:  # commits, or rolls back
             yield connection
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity != _identity(self.path):
             self.close()
         if self._connection is None:
-            self._claim()
+            self._claim_path()
             self._connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
             self._set_up(self._connection)
         return self._connection
 
-    def _claim(self) -> None:
+    def _claim_path(self) -> None:
         """Create the file, readable by this user only. The private directory protects it."""
         prepare_directory(self.path.parent)
-        for path in (self.path, *map(self._beside, _COMPANIONS)):
+        for path in (self.path, *map(self._sibling_path, _COMPANIONS)):
             with suppress(FileNotFoundError):
                 found = path.lstat()
                 if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
@@ -311,24 +311,24 @@ class _File:
                 "Update mcpb and restart the MCP client."
             )
         if schema < SCHEMA:
-            with self._alone():
-                _begin(connection)
+            with self._is_alone():
+                _begin_statement(connection)
         connection.execute(_CALLED)
         # The power may take the last seconds, not the file. Addresses of an hour ago are to be gone for good.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _is_alone(self) -> Iterator[None]:
         """One process at a time: for what SQLite's own locks do not cover."""
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._lock(directory)
+            self._lock_file(directory)
             yield
         finally:
             os.close(directory)
 
-    def _lock(self, directory: int) -> None:
+    def _lock_file(self, directory: int) -> None:
         """Wait for it as SQLite waits for its own locks."""
         give_up_at = time.monotonic() + BUSY_S
         while True:
@@ -341,11 +341,11 @@ class _File:
             else:
                 return
 
-    def _beside(self, suffix: str) -> Path:
+    def _sibling_path(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
 
 
-def _begin(connection: sqlite3.Connection) -> None:
+def _begin_statement(connection: sqlite3.Connection) -> None:
     """Create the schema in an empty file, unless another process was quicker."""
     connection.execute("PRAGMA journal_mode = WAL")  # two that do this at once would not wait for each other
     connection.execute("BEGIN IMMEDIATE")
@@ -354,7 +354,7 @@ def _begin(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
-def _tools(connection: sqlite3.Connection, index: CachedToolIndex) -> Iterator[CachedTool]:
+def _decode_tools(connection: sqlite3.Connection, index: CachedToolIndex) -> Iterator[CachedTool]:
     """All rows; definitions are read only where the index has another one."""
     digests = connection.execute("SELECT profile, origin, name, url, seen_at, digest FROM tools").fetchall()
     for profile, origin, name, url, seen_at, digest in digests:
@@ -366,12 +366,12 @@ def _tools(connection: sqlite3.Connection, index: CachedToolIndex) -> Iterator[C
         (definition,) = connection.execute(
             "SELECT definition FROM tools WHERE profile = ? AND origin = ? AND name = ?", key
         ).fetchone()
-        for tool in _read(origin, definition):
+        for tool in _decode_tool(origin, definition):
             yield CachedTool(key, url, seen_at, tool)
 
 
-def _read(origin: str, definition: bytes) -> list[PageTool]:
-    """One tool; none where somebody has tampered with it."""
+def _decode_tool(origin: str, definition: bytes) -> list[PageTool]:
+    """Decode one tool; an invalid row has none."""
     raw = [msgspec.Raw(definition)]
     return read_tools(wire.FrameTools(tab_id=0, frame_id=0, document_id="", origin=origin, tools=raw))
 

@@ -35,7 +35,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from bridge.cli.group import main
-from bridge.config.loader import read as read_config
+from bridge.config.loader import read_config
 from bridge.config.settings import Config, HttpSettings
 from bridge.config.shortcuts_file import Shortcut
 from bridge.diagnostics.report import BrowserReport, HopReport

@@ -72,7 +72,7 @@ def make_audit_documents(home: Path) -> list[Any]:
     """Write every kind of audit entry, then print them as JSON."""
     log = AuditLog(get_state_directory(home), with_arguments=True)
     for record in _make_records():
-        log.keep(record)
+        log.write_record(record)
     log.close()
     return [json.loads(line) for line in run_mcpb("mcpb audit --all --json -n 1000").stdout.splitlines()]
 

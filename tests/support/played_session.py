@@ -116,7 +116,7 @@ class Played:
         if callable(message):
             message(self)
         else:
-            await self.session.take(message if isinstance(message, bytes) else encoded(message))
+            await self.session.handle_line(message if isinstance(message, bytes) else encoded(message))
 
 
 def encoded(message: dict[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult, marked
-from bridge.errors import CallError, sentence
+from bridge.errors import CallError, format_error
 from bridge.hub.argument_validation import Arguments
 
 LIMIT_S = 150.0
@@ -153,7 +153,7 @@ async def _run(context: CallContext, step: Step, ran: Ran) -> bool:
         context.quotes.extend(error.quotes)
         ran.failed(step.name, str(error))
     except CallError as error:
-        ran.failed(step.name, sentence(error))
+        ran.failed(step.name, format_error(error))
     return ran.failed_at is None
 
 

@@ -17,7 +17,7 @@ from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import batch
 from bridge.browser_tools.tools.batch import Batch, Step
-from bridge.config.shortcuts_file import Shortcut, ShortcutsError, read
+from bridge.config.shortcuts_file import Shortcut, ShortcutsError, read_shortcuts
 from native_host.system.home_layout import HomeLayout
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +196,7 @@ async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> Too
 
 def _read(context: CallContext) -> Sequence[Shortcut]:
     try:
-        return read(context.services.home)
+        return read_shortcuts(context.services.home)
     except ShortcutsError as error:
         raise ToolError(f"The shortcuts cannot be used: {error}. Tell the user; nothing was run.") from None
 

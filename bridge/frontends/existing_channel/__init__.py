@@ -1,1 +1,1 @@
-"""The protocol of another product's socket towards our hub: clients made for its native hosts find us."""
+"""Protocol of Claude in Chrome's socket, served by mcpb for clients of that product."""

@@ -1,6 +1,6 @@
-"""Arguments as our browser tools take them: that product's extension passes over what a tool does not know.
+"""Arguments of Claude in Chrome's clients, without members that a browser tool does not accept.
 
-Its clients count on that, and some name a tab and a group in every call.
+That product's extension ignores unknown arguments. Some of its clients send a tab and a group in every call.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.hub.argument_validation import Arguments
 
 _OF_ALL = {"tabId", "tabGroupId"}
-"""What the extension takes with every tool, whatever that does."""
+"""Arguments that the extension accepts with every tool, whether or not it uses them."""
 
 
-class Fitted(NamedTuple):
-    """What a tool is called with."""
+class AcceptedArguments(NamedTuple):
+    """Accepted arguments of a tool."""
 
     arguments: Arguments
     left_out: list[str]
     """Names that meant nothing; who called is to know."""
 
 
-def fitted(tool: str, raw: bytes) -> Fitted:
-    """`raw` without what a browser tool does not take; tools of pages get the very bytes."""
-    known = _known().get(tool)
+def accept_arguments(tool: str, raw: bytes) -> AcceptedArguments:
+    """Remove arguments that a browser tool does not accept; page tools get `raw` unchanged."""
+    known = _accepted_names().get(tool)
     if known is None:
-        return Fitted(Arguments(raw), [])
+        return AcceptedArguments(Arguments(raw), [])
     try:
         given = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Fitted(Arguments(raw), [])  # the tool says what is wrong with it
+        return AcceptedArguments(Arguments(raw), [])  # the tool says what is wrong with it
     if given.keys() <= known:
-        return Fitted(Arguments(raw), [])
+        return AcceptedArguments(Arguments(raw), [])
     taken = {name: value for name, value in given.items() if name in known}
     left_out = [name for name in given if name not in known | _OF_ALL]
-    return Fitted(Arguments(msgspec.json.encode(taken)), left_out)
+    return AcceptedArguments(Arguments(msgspec.json.encode(taken)), left_out)
 
 
 @cache
-def _known() -> dict[str, set[str]]:
-    """By tool that refuses what it does not know."""
+def _accepted_names() -> dict[str, set[str]]:
+    """Return the accepted arguments of each tool that rejects others."""
     schemas = {tool.name: tool.definition["inputSchema"] for tool in read_definitions()}
     return {
         name: set(schema["properties"])

@@ -1,8 +1,8 @@
-"""One client of another product's socket: what it asks, and in which order it hears of that.
+"""Connection of one client of the published socket: its requests, and the order of their responses.
 
-A request with a `tool_use_id` is run at once, and its answer has that id. Those without are run one after
-the other: their answers are known by their order alone. (That product's own host sends every answer to all
-clients; here each goes to who asked.)
+A request with a `tool_use_id` runs at once, and its response has that id. Requests without one run one after
+the other: only the order identifies their responses. That product's own host sends every response to all
+clients; here each goes to its client.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from bridge.frontends.existing_channel import channel_results
-from bridge.frontends.existing_channel.channel_arguments import fitted
-from bridge.frontends.existing_channel.channel_results import Content, failure
-from bridge.frontends.existing_channel.channel_sessions import Agents
+from bridge.frontends.existing_channel.channel_arguments import accept_arguments
+from bridge.frontends.existing_channel.channel_results import Content, make_failure
+from bridge.frontends.existing_channel.channel_sessions import ChannelSessions
 from bridge.frontends.existing_channel.permission_prompts import About, Permissions
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
@@ -44,26 +44,26 @@ OnContent = Callable[[Content], None]
 Begin = Callable[[OnContent], Operation]
 """Begins something that is answered once, possibly before this returns."""
 Show = Callable[[Session, Callable[[bool], None]], Operation]
-"""Shows a session's tab to the person; what it tells is whether there was one."""
+"""Shows a session's tab to the user; reports whether it exists."""
 Say = Callable[[bytes], object]
 """Sends a message. Never waits, never raises."""
 
 
 class TooManyError(Exception):
-    """What a client asks cannot even be refused in its order: its connection is to be closed."""
+    """Too many requests to reject each in its order: close the connection."""
 
 
 class Serving(NamedTuple):
-    """What all connections are served with."""
+    """Services of all connections."""
 
     router: Router
     show: Show
     device_id: str
-    """Of this machine's mcpb, for clients that tell bridges by it."""
+    """Device id by which clients distinguish this mcpb from other bridges."""
 
 
 class _Params(msgspec.Struct):
-    """What the `params` of any method may have."""
+    """Members that the `params` of any method may have."""
 
     tool_use_id: str | UnsetType = UNSET
     echo: Raw | UnsetType = UNSET
@@ -91,7 +91,7 @@ _permission = msgspec.json.Decoder(theirs.PermissionResponse)
 class Connection:
     """Nothing of it waits: answers are said when they are there."""
 
-    def __init__(self, serving: Serving, agents: Agents, say: Say) -> None:
+    def __init__(self, serving: Serving, agents: ChannelSessions, say: Say) -> None:
         self.agents = agents
         self._serving = serving
         self._say = say
@@ -102,7 +102,7 @@ class Connection:
         self._is_turn_taken = False
         self._is_taking_turns = False
 
-    def hear(self, body: bytes) -> None:
+    def handle_bodies(self, body: bytes) -> None:
         """Do what a message asks, now or when its turn comes.
 
         Raises:
@@ -114,89 +114,89 @@ class Connection:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             why = describe_problem(error)
             text = f'This is no request ({why}): send {{"method": …, "params": {{…}}}}. {_METHODS}'
-            self._refuse(None, text)
+            self._reject_request(None, text)
             return
         tool_use_id = None if params.tool_use_id is UNSET else params.tool_use_id
         try:
-            self._take(request, params, tool_use_id)
+            self._handle_request(request, params, tool_use_id)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             why = describe_problem(error)
-            self._refuse(
+            self._reject_request(
                 tool_use_id, f"The params of {request.method[:60]} cannot be used: {why}. Nothing was run."
             )
 
     def close(self, why: str = "") -> None:
-        """Cancel what is open; with `why`, its client is told."""
+        """Cancel open calls; send `why` to the client unless it is empty."""
         self._in_turn.clear()
         opened, self._open = list(self._open), {}
         for each in opened:
             each.pending.cancel()
             if why:
-                self._say(channel_results.message(each.tool_use_id, failure(why)))
+                self._say(channel_results.make_message(each.tool_use_id, make_failure(why)))
 
     # ── What is asked ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, request: theirs.Request, params: _Params, tool_use_id: str | None) -> None:
+    def _handle_request(self, request: theirs.Request, params: _Params, tool_use_id: str | None) -> None:
         raw = b"{}" if request.params is UNSET else bytes(request.params)
         if params.local_pairing is not UNSET or params.sealed is not UNSET:
             text = "Pairing is not offered here: only this user can open this socket. Speak without it."
-            self._refuse(tool_use_id, text)
+            self._reject_request(tool_use_id, text)
             return
         match request.method:
             case "execute_tool":
-                self._execute(_execute_tool.decode(raw), tool_use_id)
+                self._execute_tool(_execute_tool.decode(raw), tool_use_id)
             case "permission_response":
-                self._permissions.take(_permission.decode(raw))
+                self._permissions.handle_response(_permission.decode(raw))
             case "get_bridge_identity":
-                told = {"bridge_device_id": self._serving.device_id, **_echo(params)}
-                self._begin(_Open(tool_use_id, "", None), _at_once({"result": told}))
+                told = {"bridge_device_id": self._serving.device_id, **_echo_ids(params)}
+                self._begin_request(_Open(tool_use_id, "", None), _at_once({"result": told}))
             case "show_session_tab":
-                self._begin(_Open(tool_use_id, "", None), partial(self._show, params))
+                self._begin_request(_Open(tool_use_id, "", None), partial(self._show_tab, params))
             case method:
-                self._refuse(tool_use_id, f"Unknown method: {method[:60]}. {_METHODS}")
+                self._reject_request(tool_use_id, f"Unknown method: {method[:60]}. {_METHODS}")
 
-    def _execute(self, call: theirs.ExecuteTool, tool_use_id: str | None) -> None:
+    def _execute_tool(self, call: theirs.ExecuteTool, tool_use_id: str | None) -> None:
         if call.client_id == theirs.CLIENT_ID:
-            self._refuse(tool_use_id, "This socket is mcpb's own: it would speak with itself.")
+            self._reject_request(tool_use_id, "This socket is mcpb's own: it would speak with itself.")
             return
-        if (session := self.agents.session(call, self._busy())) is None:
+        if (session := self.agents.session_of(call, self._busy_sessions())) is None:
             text = "Too many sessions of this connection are at work: wait for an answer, then call again."
-            self._refuse(tool_use_id, text)
+            self._reject_request(tool_use_id, text)
             return
-        self._begin(_Open(tool_use_id, call.tool, session), partial(self._call, call, session))
+        self._begin_request(_Open(tool_use_id, call.tool, session), partial(self._begin_call, call, session))
 
-    def _call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Operation:
-        arguments, left_out = fitted(call.tool, bytes(call.args))
+    def _begin_call(self, call: theirs.ExecuteTool, session: Session, on_content: OnContent) -> Operation:
+        arguments, left_out = accept_arguments(call.tool, bytes(call.args))
 
         def on_done(outcome: Outcome) -> None:
-            on_content(channel_results.of_call(call.tool, outcome, left_out))
+            on_content(channel_results.format_outcome(call.tool, outcome, left_out))
 
-        caller = self._caller(call, arguments)
+        caller = self._make_observer(call, arguments)
         return self._serving.router.begin(session, call.tool, arguments, on_done, caller)
 
-    def _caller(self, call: theirs.ExecuteTool, arguments: Arguments) -> CallObserver:
-        """Who has not said that it puts questions to its person cannot be asked."""
+    def _make_observer(self, call: theirs.ExecuteTool, arguments: Arguments) -> CallObserver:
+        """Return the observer of a call; only clients that support permission prompts can be asked."""
         if not call.handle_permission_prompts:
             return NO_OBSERVER
         tool_use_id = "" if call.tool_use_id is UNSET else call.tool_use_id
 
-        async def ask(asked: Asked) -> bytes:
+        async def ask_user(asked: Asked) -> bytes:
             about = About(tool_use_id, call.tool, self._site_of(arguments))
-            return await self._permissions.ask(about, asked)
+            return await self._permissions.ask_user(about, asked)
 
-        return elicitation.make_observer(CanAsk(person=True), ask, None)
+        return elicitation.make_observer(CanAsk(person=True), ask_user, None)
 
     def _site_of(self, arguments: Arguments) -> str:
-        """Which site the call with these arguments concerns."""
+        """Return the site of the tab that these arguments name."""
         running = self._serving.router.running_calls()
         return next((each.site.origin for each in running if each.arguments is arguments), "")
 
-    def _show(self, params: _Params, on_content: OnContent) -> Operation:
+    def _show_tab(self, params: _Params, on_content: OnContent) -> Operation:
         def on_shown(is_shown: bool) -> None:
-            on_content({"result": {"shown": is_shown, **_echo(params)}})
+            on_content({"result": {"shown": is_shown, **_echo_ids(params)}})
 
         scopes = [] if params.session_keys is UNSET else params.session_keys
-        session = self.agents.find(scopes)
+        session = self.agents.find_session(scopes)
         if session is None:
             on_shown(False)
             return FINISHED
@@ -204,22 +204,22 @@ class Connection:
 
     # ── What is answered ────────────────────────────────────────────────────────────────────────────────────
 
-    def _refuse(self, tool_use_id: str | None, text: str) -> None:
-        self._begin(_Open(tool_use_id, "", None), _at_once(failure(text)))
+    def _reject_request(self, tool_use_id: str | None, text: str) -> None:
+        self._begin_request(_Open(tool_use_id, "", None), _at_once(make_failure(text)))
 
-    def _begin(self, opened: _Open, begin: Begin) -> None:
+    def _begin_request(self, opened: _Open, begin: Begin) -> None:
         """Now, or when it has its turn."""
         if opened.tool_use_id is None:
             if len(self._open) >= MAX_OPEN:
                 raise TooManyError(f"{MAX_OPEN} requests have no answer yet: wait for one")
             self._open[opened] = None
-            self._in_turn.append(partial(self._run, opened, begin))
+            self._in_turn.append(partial(self._run_next, opened, begin))
             self._take_turns()
         elif reason := self._no_room_for(opened.tool_use_id):
-            self._say(channel_results.message(opened.tool_use_id, failure(reason)))
+            self._say(channel_results.make_message(opened.tool_use_id, make_failure(reason)))
         else:
             self._open[opened] = None
-            self._run(opened, begin)
+            self._run_next(opened, begin)
 
     def _no_room_for(self, tool_use_id: str) -> str:
         if any(each.tool_use_id == tool_use_id for each in self._open):
@@ -230,12 +230,12 @@ class Connection:
             return f"{MAX_OPEN} requests have no answer yet: wait for one. Nothing was run."
         return ""
 
-    def _run(self, opened: _Open, begin: Begin) -> None:
+    def _run_next(self, opened: _Open, begin: Begin) -> None:
         def on_content(content: Content) -> None:
             if opened not in self._open:
                 return
             del self._open[opened]
-            self._say(channel_results.message(opened.tool_use_id, content, opened.tool))
+            self._say(channel_results.make_message(opened.tool_use_id, content, opened.tool))
             if opened.tool_use_id is None:
                 self._is_turn_taken = False
                 self._take_turns()
@@ -253,7 +253,7 @@ class Connection:
             self._in_turn.popleft()()
         self._is_taking_turns = False
 
-    def _busy(self) -> Iterator[Session]:
+    def _busy_sessions(self) -> Iterator[Session]:
         return (each.session for each in self._open if each.session)
 
 
@@ -265,5 +265,5 @@ def _at_once(content: Content) -> Begin:
     return begin
 
 
-def _echo(params: _Params) -> dict[str, Raw]:
+def _echo_ids(params: _Params) -> dict[str, Raw]:
     return {} if params.echo is UNSET else {"echo": params.echo}

@@ -1,9 +1,4 @@
-"""The front end for clients of another product's socket as a whole: who connects, and how it ends.
-
-A session's tab, shown to the person when its client asks for that.
-
-By which name clients of another product's socket tell this machine's mcpb from others; no host name.
-"""
+"""Server of the published socket: connections, the tabs of their sessions, and the device id."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ import trio
 from bridge.errors import CallError
 from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import Connection, Serving, TooManyError
-from bridge.frontends.existing_channel.channel_sessions import Agents
+from bridge.frontends.existing_channel.channel_sessions import ChannelSessions
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.registry import Browser, Registry
@@ -40,12 +35,12 @@ from native_host.system.private_files import PrivateFileError, open_regular
 from native_host.system.proc import find_program_name
 
 TRANSPORT = "channel"
-"""What its sessions are connected over."""
+"""Transport name of its sessions."""
 MAX_CONNECTIONS = 64
 UNREAD_BYTES = 64 * 1024 * 1024
 """While a client has left more of its answers unread, nothing more of it is read."""
 LAST_WORDS_S = 0.5
-"""For a client to take what it is told last."""
+"""Seconds for a client to read its last message."""
 RELEASE_S = 1.0
 """At a session's end, for browsers to hear of it."""
 MAX_PROGRAM = 60
@@ -56,8 +51,8 @@ _CREDENTIALS = struct.Struct("3i")
 _log = logging.getLogger(__name__)
 
 
-class ChannelFront:
-    """What answers on a socket like those of that product, for one hub."""
+class ChannelServer:
+    """Serves the published socket for one hub."""
 
     def __init__(
         self,
@@ -68,18 +63,18 @@ class ChannelFront:
     ) -> None:
         self._router = router
         self._tell_hosts = tell_hosts
-        self._serving = Serving(router, partial(show, router.registry, transport), device_id)
+        self._serving = Serving(router, partial(show_tab, router.registry, transport), device_id)
         self._connections: dict[Connection, MessageWriter] = {}
 
     def sessions(self) -> Iterator[Session]:
-        """Of all who are connected and have called something."""
+        """Yield the sessions of all connections that have called a tool."""
         return (session for connection in self._connections for session in connection.agents)
 
     async def serve(self, listener: socket.socket, until: trio.Event) -> None:
-        """Serve whoever connects. In the end everybody hears that it is one."""
+        """Serve connections until the event; then each client receives the reason of the end."""
         accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
         async with trio.open_nursery() as nursery:
-            take = partial(trio.serve_listeners, self._take, [accepting], handler_nursery=nursery)
+            take = partial(trio.serve_listeners, self._accept_client, [accepting], handler_nursery=nursery)
             nursery.start_soon(take)
             await until.wait()
             await self._say_goodbye()
@@ -95,7 +90,7 @@ class ChannelFront:
 
     # ── One connection ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def _take(self, stream: trio.SocketStream) -> None:
+    async def _accept_client(self, stream: trio.SocketStream) -> None:
         async with stream:
             try:
                 endpoint.check_peer(stream)
@@ -104,77 +99,79 @@ class ChannelFront:
                 return
             endpoint.tune(stream)
             try:
-                await self._talk(stream)
+                await self._serve_client(stream)
             except Exception:  # noqa: BLE001  (one connection's fault is not the others')
                 _log.exception("a connection ended")
 
-    async def _talk(self, stream: trio.SocketStream) -> None:
+    async def _serve_client(self, stream: trio.SocketStream) -> None:
         writer = MessageWriter(stream.socket.fileno())
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_write, writer, nursery.cancel_scope)
+            nursery.start_soon(_write_bodies, writer, nursery.cancel_scope)
             if len(self._connections) >= MAX_CONNECTIONS:
                 text = f"{MAX_CONNECTIONS} clients are connected: end one, then connect again."
-                await _dismiss(stream, writer, text)
+                await _send_goodbye(stream, writer, text)
             else:
-                await self._converse(stream, writer)
+                await self._exchange_messages(stream, writer)
             nursery.cancel_scope.cancel()
 
-    async def _converse(self, stream: trio.SocketStream, writer: MessageWriter) -> None:
-        def say(body: bytes) -> None:
+    async def _exchange_messages(self, stream: trio.SocketStream, writer: MessageWriter) -> None:
+        def send_message(body: bytes) -> None:
             writer.write(*split_frame((body,), "little"))
 
         async with trio.open_nursery() as releasing:
 
-            def end(session: Session) -> None:
-                releasing.start_soon(self._release, session)
+            def end_connection(session: Session) -> None:
+                releasing.start_soon(self._release_session, session)
 
-            agents = Agents(_program(stream), self._tell, end)
-            connection = Connection(self._serving, agents, say)
+            agents = ChannelSessions(_program_name(stream), self._notify_hosts, end_connection)
+            connection = Connection(self._serving, agents, send_message)
             self._connections[connection] = writer
             try:
-                await _hear(connection, stream, writer)
+                await _receive_messages(connection, stream, writer)
             finally:
                 connection.close()
                 del self._connections[connection]
-                self._tell()
+                self._notify_hosts()
                 with trio.move_on_after(RELEASE_S, shield=True):
                     for session in connection.agents:
-                        await self._release(session)
+                        await self._release_session(session)
 
-    async def _release(self, session: Session) -> None:
+    async def _release_session(self, session: Session) -> None:
         try:
             await self._router.release(session)
         except CallError as error:
             _log.info("a browser did not hear that a session is over: %s", error)
 
-    def _tell(self) -> None:
+    def _notify_hosts(self) -> None:
         self._tell_hosts([session.on_wire() for session in self.sessions()])
 
 
-async def _hear(connection: Connection, stream: trio.SocketStream, writer: MessageWriter) -> None:
+async def _receive_messages(connection: Connection, stream: trio.SocketStream, writer: MessageWriter) -> None:
     """Until the client goes, or breaks the rules; that product's host cuts it off then without a word."""
     reader = FrameReader(stream.socket.fileno(), FRAME_BYTES, "little", takes_empty=False)
     try:
-        while _has_heard(connection, await reader.receive()):
+        while _handle_bodies(connection, await reader.receive()):
             await writer.wait_room(UNREAD_BYTES)
     except (FrameError, TooManyError) as error:
         connection.close()
         text = f"{error}. The connection is closed, and what was open is cancelled."
-        await _dismiss(stream, writer, text)
+        await _send_goodbye(stream, writer, text)
     except trio.BrokenResourceError:
         _log.info("a client broke off")
 
 
-def _has_heard(connection: Connection, bodies: list[bytes]) -> bool:
-    """Whether there were any. No reader keeps them: a long one would stay until the next has come."""
+def _handle_bodies(connection: Connection, bodies: list[bytes]) -> bool:
+    """Return whether there were messages. The reader's variable would keep a long one alive."""
     for body in bodies:
-        connection.hear(body)
+        connection.handle_bodies(body)
     return bool(bodies)
 
 
-async def _dismiss(stream: trio.SocketStream, writer: MessageWriter, text: str) -> None:
+async def _send_goodbye(stream: trio.SocketStream, writer: MessageWriter, text: str) -> None:
     """Say why, and let the client hear it: what it still sends is taken and thrown away."""
-    writer.write(*split_frame((channel_results.message(None, channel_results.failure(text)),), "little"))
+    writer.write(
+        *split_frame((channel_results.make_message(None, channel_results.make_failure(text)),), "little")
+    )
     with trio.move_on_after(LAST_WORDS_S), suppress(trio.BrokenResourceError):
         await writer.wait_room()
         await stream.send_eof()
@@ -182,14 +179,14 @@ async def _dismiss(stream: trio.SocketStream, writer: MessageWriter, text: str) 
             pass
 
 
-async def _write(writer: MessageWriter, connection: trio.CancelScope) -> None:
+async def _write_bodies(writer: MessageWriter, connection: trio.CancelScope) -> None:
     with suppress(trio.BrokenResourceError):
         await writer.run()
     connection.cancel()
 
 
-def _program(stream: trio.SocketStream) -> str:
-    """Who has connected, as `node, pid 4711`; what the system does not say is left out."""
+def _program_name(stream: trio.SocketStream) -> str:
+    """Return the connected program, such as `node, pid 4711`, as far as the system knows it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return "a program"
@@ -202,12 +199,15 @@ def _program(stream: trio.SocketStream) -> str:
 SHOW_S = 5.0
 
 
-def show(
+def show_tab(
     registry: Registry, transport: TabTransport, session: Session, on_shown: Callable[[bool], None]
 ) -> Operation:
-    """Bring the tab that a session has used last to the front; what is told is whether there was one."""
+    """Activate the tab that a session used last; report whether it exists."""
     tabs = [
-        (browser, tab) for browser in registry.browsers() if browser.is_live for tab in _own(browser, session)
+        (browser, tab)
+        for browser in registry.browsers()
+        if browser.is_live
+        for tab in _own_tab(browser, session)
     ]
     if not tabs:
         on_shown(False)
@@ -226,7 +226,7 @@ def show(
     return transport.send(TabAddress(browser.host, tab.tab_id), "activateTab", asked, SHOW_S, on_done)
 
 
-def _own(browser: Browser, session: Session) -> list[wire.Tab]:
+def _own_tab(browser: Browser, session: Session) -> list[wire.Tab]:
     return [tab for tab in browser.tabs.values() if tab.owner == session.id]
 
 
@@ -234,7 +234,7 @@ _MAX_BYTES = 64
 
 
 def device_id(state: Path) -> str:
-    """The same as long as the state directory is there: made when it is first asked for.
+    """Return the device id, which lives as long as the state directory. It contains no host name.
 
     Raises:
         PrivateFileError: it cannot be read or written.

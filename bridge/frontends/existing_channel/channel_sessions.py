@@ -1,4 +1,4 @@
-"""The sessions behind one connection: a client may speak for several agents, each with tabs of its own."""
+"""Sessions behind one connection: a client may speak for several agents, each with its own tabs."""
 
 from __future__ import annotations
 
@@ -14,47 +14,48 @@ from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 
 MAX_SESSIONS = 64
-"""Of one connection; of more, the one that was used longest ago ends."""
+"""Sessions of one connection; beyond it the least recently used one ends."""
 
 
-class Agents:
+class ChannelSessions:
     """By the scope that a call names; calls without one share a session as well."""
 
     def __init__(
         self, program: str, on_change: Callable[[], None], on_end: Callable[[Session], None]
     ) -> None:
-        """
+        """Make the sessions of a connection.
+
         Args:
-            program: who has connected, for a person.
-            on_change: is called when there is another session, or one less.
-            on_end: is called with each that ends before its connection does.
+            program: connected program, for the user.
+            on_change: is called when a session begins or ends.
+            on_end: is called with each session that ends before its connection.
         """
         self._program = program
         self._on_change = on_change
         self._on_end = on_end
         self._sessions: dict[str, Session] = {}
-        """Those that were used longest ago first."""
+        """Sessions by scope, the least recently used first."""
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
-    def session(self, call: ExecuteTool, busy: Iterable[Session]) -> Session | None:
-        """Whose call it is; None: there are too many, and all of them are `busy`."""
+    def session_of(self, call: ExecuteTool, busy: Iterable[Session]) -> Session | None:
+        """Return the session of a call; None: there are too many, and all of them are `busy`."""
         scope = "" if call.session_scope is UNSET else call.session_scope.session_id
         if (found := self._sessions.pop(scope, None)) is None:
             if len(self._sessions) >= MAX_SESSIONS and not self._end_one(busy):
                 return None
-            found = self._new(call)
+            found = self._open_session(call)
             self._sessions[scope] = found
             self._on_change()
         self._sessions[scope] = found
         return found
 
-    def find(self, scopes: Iterable[str]) -> Session | None:
-        """The first of these that there is, else the one without a scope."""
+    def find_session(self, scopes: Iterable[str]) -> Session | None:
+        """Return the session of the first known scope, else the one without a scope."""
         return next((self._sessions[scope] for scope in [*scopes, ""] if scope in self._sessions), None)
 
-    def _new(self, call: ExecuteTool) -> Session:
+    def _open_session(self, call: ExecuteTool) -> Session:
         client = single_line(call.client_id, MAX_SAID)
         shown = "" if call.session_scope is UNSET else single_line(call.session_scope.display_name, MAX_SAID)
         title = " ".join(filter(None, [shown or client, f"({self._program})"]))

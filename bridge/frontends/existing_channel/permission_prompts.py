@@ -1,4 +1,4 @@
-"""Questions to the person behind a client of another product's socket: it can say yes or no, nothing else."""
+"""Permission prompts for the user of a Claude in Chrome client: it can answer yes or no only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from native_host.protocol.wire import Code
 
 
 class About(NamedTuple):
-    """The call in which the person is asked."""
+    """Call for which the user is asked."""
 
     tool_use_id: str
     tool: str
@@ -34,31 +34,31 @@ class Permissions:
         self._say = say
         self._open: dict[str, _Open] = {}
 
-    async def ask(self, about: About, asked: Asked) -> bytes:
-        """An MCP ElicitResult as JSON.
+    async def ask_user(self, about: About, asked: Asked) -> bytes:
+        """Ask the user; return an MCP ElicitResult as JSON.
 
         Raises:
-            CallError: it cannot be answered with a yes or a no.
+            CallError: the question cannot be answered with yes or no.
         """
         assert isinstance(asked, ElicitationRequest), "nothing else can be asked"
-        if (filled_in := _yes(asked.form)) is None:
+        if (filled_in := _fill_yes(asked.form)) is None:
             text = "this client can only be asked for a yes or a no, and the question wants more than that"
             raise CallError(Code.INVALID_PARAMS, text, handed=False)
         request_id, question = str(uuid.uuid4()), _Open()
         self._open[request_id] = question
-        self._say(_request(request_id, about, asked.message))
+        self._say(_make_request(request_id, about, asked.message))
         try:
             await question.answered.wait()
         finally:
             del self._open[request_id]
         return (
-            elicitation.answer("accept", filled_in)
+            elicitation.make_elicit_result("accept", filled_in)
             if question.is_allowed
-            else elicitation.answer("decline", None)
+            else elicitation.make_elicit_result("decline", None)
         )
 
-    def take(self, response: PermissionResponse) -> None:
-        """An answer; one to a question that is not open any more is late."""
+    def handle_response(self, response: PermissionResponse) -> None:
+        """Handle a response; one to a closed question is late."""
         if question := self._open.get(response.request_id):
             question.is_allowed = response.allowed
             question.answered.set()
@@ -70,10 +70,10 @@ class _Open:
         self.is_allowed = False
 
 
-def _yes(form: dict[str, Any]) -> dict[str, Any] | None:
-    """What a yes fills in; None: the form wants more than a yes or a no.
+def _fill_yes(form: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the values of a yes; None: the form wants more than yes or no.
 
-    Of our own forms it is the first choice: for this session, never for good.
+    In forms of mcpb a yes is the first choice: for this session, never permanent.
     """
     match list(form["properties"].items()):
         case []:
@@ -85,7 +85,7 @@ def _yes(form: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _request(request_id: str, about: About, message: str) -> bytes:
+def _make_request(request_id: str, about: About, message: str) -> bytes:
     params = {
         "tool_use_id": about.tool_use_id,
         "request_id": request_id,

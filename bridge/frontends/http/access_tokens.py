@@ -66,7 +66,7 @@ class AccessTokens:
         self._by_digest: dict[str, TokenClient] = {}
         signatures = self._read_signatures()
         token_for(settings, state)
-        self._load()
+        self._load_file()
         self._signatures = signatures  # of before: a change since then is found at the next look
 
     def find(self, token: str) -> TokenClient | None:
@@ -87,26 +87,26 @@ class AccessTokens:
         self._signatures = signatures
         self._by_digest.clear()
         try:
-            self._load()
+            self._load_file()
         except TokenError as error:
             _log.error("access tokens are not accepted: %s", error)
 
-    def _load(self) -> None:
+    def _load_file(self) -> None:
         if self._has_default():
-            self._accept(DEFAULT, digest_of(token_for(self._settings, self._state)))
-        for name, stored in _read(self._state).items():
-            self._accept(name, stored.sha256)
+            self._accept_entry(DEFAULT, digest_of(token_for(self._settings, self._state)))
+        for name, stored in _read_file(self._state).items():
+            self._accept_entry(name, stored.sha256)
 
     def _has_default(self) -> bool:
         # A file that was removed while the server runs is created again at the next start alone.
         return bool(self._settings.auth_token) or os.path.lexists(StateLayout(self._state).bearer_token)
 
-    def _accept(self, name: str, digest: str) -> None:
+    def _accept_entry(self, name: str, digest: str) -> None:
         self._by_digest.setdefault(digest, TokenClient(name, digest))
 
     def _read_signatures(self) -> list[_Signature]:
         files = StateLayout(self._state)
-        return [_signature(path) for path in (files.bearer_token, files.access_tokens)]
+        return [_file_signature(path) for path in (files.bearer_token, files.access_tokens)]
 
 
 # ── Commands of the user ────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +123,7 @@ def add_token(state: Path, name: str) -> str:
         raise TokenError(text)
     token = new_token()
 
-    def add(stored: dict[str, _StoredToken]) -> None:
+    def add_entry(stored: dict[str, _StoredToken]) -> None:
         if name == DEFAULT or name in stored:
             text = f"The client {name} has a token already. Replace it: mcpb serve token revoke {name}"
             raise TokenError(text)
@@ -131,7 +131,7 @@ def add_token(state: Path, name: str) -> str:
             raise TokenError(f"There are {MAX_TOKENS} tokens. Revoke one: mcpb serve token revoke NAME")
         stored[name] = _StoredToken(digest_of(token), datetime.now(UTC).date().isoformat())
 
-    _change(state, add)
+    _change_file(state, add_entry)
     return token
 
 
@@ -145,12 +145,12 @@ def revoke_token(settings: HttpSettings, state: Path, name: str) -> None:
         _renew_default(settings, state)
         return
 
-    def remove(stored: dict[str, _StoredToken]) -> None:
+    def remove_entry(stored: dict[str, _StoredToken]) -> None:
         if name not in stored:
             raise TokenError(f"The client {name} has no token. List all: mcpb serve token list")
         del stored[name]
 
-    _change(state, remove)
+    _change_file(state, remove_entry)
 
 
 def list_tokens(settings: HttpSettings, state: Path) -> list[tuple[str, str]]:
@@ -160,7 +160,7 @@ def list_tokens(settings: HttpSettings, state: Path) -> list[tuple[str, str]]:
         TokenError: the file cannot be used; show the text to the user.
     """
     origin = "auth_token in config.toml" if settings.auth_token else str(StateLayout(state).bearer_token)
-    added = [(name, f"since {stored.since}") for name, stored in _read(state).items()]
+    added = [(name, f"since {stored.since}") for name, stored in _read_file(state).items()]
     return [(DEFAULT, origin), *added]
 
 
@@ -186,11 +186,11 @@ def _renew_default(settings: HttpSettings, state: Path) -> None:
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> None:
+def _change_file(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> None:
     try:
         prepare_directory(state)
         with lock_directory(state):
-            stored = _read(state)
+            stored = _read_file(state)
             change(stored)
             private_files.replace(
                 StateLayout(state).access_tokens, msgspec.json.format(msgspec.json.encode(stored)) + b"\n"
@@ -201,7 +201,7 @@ def _change(state: Path, change: Callable[[dict[str, _StoredToken]], None]) -> N
         raise TokenError(f"{StateLayout(state).access_tokens} cannot be written: {error.strerror}") from error
 
 
-def _read(state: Path) -> dict[str, _StoredToken]:
+def _read_file(state: Path) -> dict[str, _StoredToken]:
     path = StateLayout(state).access_tokens
     try:
         file = private_files.read(path)
@@ -216,7 +216,7 @@ def _read(state: Path) -> dict[str, _StoredToken]:
         raise TokenError(text) from error
 
 
-def _signature(path: Path) -> _Signature:
+def _file_signature(path: Path) -> _Signature:
     try:
         found = path.stat()
     except OSError:

@@ -89,7 +89,7 @@ class Authorization:
         self._is_browser = is_browser
         self._is_token_required = settings.auth == "token"
         self._names = ServerNames(settings.host, port, settings.allowed_hosts)
-        self._origins = [_pattern(origin) for origin in settings.cors_origins]
+        self._origins = [_compile_pattern(origin) for origin in settings.cors_origins]
 
     async def admit(self, request: Request) -> dict[str, str]:
         """Establish who sent a request (`principal_of`), and return further headers of its response.
@@ -113,7 +113,9 @@ class Authorization:
         """
         view = _RequestView(request)
         is_over_unix = not view.peer.address
-        if not self._names.has_name_in(view.header("host"), view.local_address, is_over_unix=is_over_unix):
+        if not self._names.has_name_in(
+            view.get_header("host"), view.local_address, is_over_unix=is_over_unix
+        ):
             raise self._other_server()
         is_page_allowed = self._is_page_allowed(view)
         if not (is_page_allowed or _is_sent_by_no_page(view) or _is_sent_by_status_page(view)):
@@ -135,7 +137,7 @@ class Authorization:
         return RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, text)
 
     def _is_page_allowed(self, view: _RequestView) -> bool:
-        origin = view.header("origin")
+        origin = view.get_header("origin")
         return any(pattern.fullmatch(origin) for pattern in self._origins)
 
     def _authorize(self, view: _RequestView, headers: dict[str, str], *, is_page_allowed: bool) -> Admission:
@@ -164,7 +166,7 @@ class Authorization:
         return view.is_ours and (is_over_unix or not self._is_token_required)
 
     def _client_of(self, view: _RequestView) -> TokenClient | None:
-        scheme, _, token = view.header("authorization").partition(" ")
+        scheme, _, token = view.get_header("authorization").partition(" ")
         return self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
 
 
@@ -192,7 +194,7 @@ class _RequestView:
         for name, value in request.headers.items():
             self.headers.setdefault(name, []).append(value)
 
-    def header(self, name: str) -> str:
+    def get_header(self, name: str) -> str:
         """Return the value of a header; empty if it is missing or occurs more than once."""
         values = self.headers.get(name, [])
         return values[0] if len(values) == 1 else ""
@@ -209,9 +211,11 @@ def _is_sent_by_no_page(view: _RequestView) -> bool:
     if "origin" in view.headers or _is_prefetch(view):
         return False
     # Browsers send no Origin with a page's request in mode no-cors, but they send Sec-Fetch-Site.
-    if "sec-fetch-site" not in view.headers or view.header("sec-fetch-site") == "none":
+    if "sec-fetch-site" not in view.headers or view.get_header("sec-fetch-site") == "none":
         return True
-    is_followed = view.header("sec-fetch-mode") == "navigate" and view.header("sec-fetch-dest") == "document"
+    is_followed = (
+        view.get_header("sec-fetch-mode") == "navigate" and view.get_header("sec-fetch-dest") == "document"
+    )
     return is_followed and view.method == "GET" and view.path in LINKED_PATHS
 
 
@@ -230,9 +234,9 @@ def _is_sent_by_status_page(view: _RequestView) -> bool:
     sends Origin alone, as MCP's conformance suite does, is not a page.
     """
     if "origin" in view.headers:
-        is_own = view.header("origin") == f"http://{view.header('host').lower()}"
+        is_own = view.get_header("origin") == f"http://{view.get_header('host').lower()}"
     else:
-        is_own = view.header("sec-fetch-site") == "same-origin"
+        is_own = view.get_header("sec-fetch-site") == "same-origin"
     if not is_own or _is_prefetch(view) or view.path.startswith(LINKS):
         return False
     return view.is_for_status_page or "sec-fetch-site" not in view.headers
@@ -241,17 +245,17 @@ def _is_sent_by_status_page(view: _RequestView) -> bool:
 def _cors_headers(view: _RequestView) -> dict[str, str]:
     """Return the CORS headers (Fetch, "HTTP extensions") for an allowed page."""
     headers = {
-        "Access-Control-Allow-Origin": view.header("origin"),
+        "Access-Control-Allow-Origin": view.get_header("origin"),
         "Access-Control-Expose-Headers": _EXPOSED_HEADERS,
     }
     if "access-control-request-method" in view.headers:
         headers |= _PREFLIGHT_HEADERS
-    if view.header("access-control-request-private-network") == "true":
+    if view.get_header("access-control-request-private-network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
     return headers
 
 
-def _pattern(origin: str) -> re.Pattern[str]:
+def _compile_pattern(origin: str) -> re.Pattern[str]:
     if origin.endswith(ANY_PORT):
         return re.compile(re.escape(origin.removesuffix(ANY_PORT)) + r"(:[0-9]{1,5})?")
     return re.compile(re.escape(origin))

@@ -1,4 +1,4 @@
-"""The token that lets in who is not known: the configured one, or one of our own in a private file."""
+"""Bearer token of the client `default`: the configured one, or a generated one in a private file."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def _stored_token(state: Path) -> str:
     try:
         prepare_directory(state)
         if not os.path.lexists(path):
-            _create(path)
+            _create_token(path)
         content = private_files.read_secret(path, _BYTES * 2)
     except PrivateFileError as error:
         # Of the directory the error has the command.
-        raise TokenError(f"{error}. {_remedy(path)}" if error.path == path else str(error)) from error
+        raise TokenError(f"{error}. {_suggest_remedy(path)}" if error.path == path else str(error)) from error
     except OSError as error:
-        raise TokenError(f"{path} cannot be used ({error.strerror}). {_remedy(path)}") from error
+        raise TokenError(f"{path} cannot be used ({error.strerror}). {_suggest_remedy(path)}") from error
     if not _STORED.fullmatch(content):
-        raise TokenError(f"{path} has no token of mcpb in it. {_remedy(path)}")
+        raise TokenError(f"{path} has no token of mcpb in it. {_suggest_remedy(path)}")
     return content.decode().strip()
 
 
-def _create(path: Path) -> None:
+def _create_token(path: Path) -> None:
     with private_files.lock_directory(path.parent):
         if not os.path.lexists(path):  # another process may have created it meanwhile
             private_files.replace(path, new_token().encode() + b"\n")
@@ -59,5 +59,5 @@ def new_token() -> str:
     return secrets.token_urlsafe(_BYTES)
 
 
-def _remedy(path: Path) -> str:
+def _suggest_remedy(path: Path) -> str:
     return f"Remove it, and the next start makes another: rm -r {shlex.quote(str(path))}"

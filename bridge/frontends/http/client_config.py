@@ -24,20 +24,22 @@ def client_config(client: str, url: str, token: str) -> ClientConfig:
 
 
 def _claude_code(url: str, token: str) -> ClientConfig:
-    command = f'claude mcp add --transport http browser {url}mcp --header "{_header(token)}"'
+    command = f'claude mcp add --transport http browser {url}mcp --header "{_header_line(token)}"'
     return ClientConfig("Run", command)
 
 
-def _cursor(url: str, token: str) -> ClientConfig:
-    return _json("~/.cursor/mcp.json", "mcpServers", {"url": f"{url}mcp", "headers": _headers(token)})
+def _cursor_config(url: str, token: str) -> ClientConfig:
+    return _json_config(
+        "~/.cursor/mcp.json", "mcpServers", {"url": f"{url}mcp", "headers": _header_lines(token)}
+    )
 
 
-def _vscode(url: str, token: str) -> ClientConfig:
-    entry = {"type": "http", "url": f"{url}mcp", "headers": _headers(token)}
-    return _json("the user's mcp.json (MCP: Open User Configuration)", "servers", entry)
+def _vscode_config(url: str, token: str) -> ClientConfig:
+    entry = {"type": "http", "url": f"{url}mcp", "headers": _header_lines(token)}
+    return _json_config("the user's mcp.json (MCP: Open User Configuration)", "servers", entry)
 
 
-def _codex(url: str, token: str) -> ClientConfig:
+def _codex_config(url: str, token: str) -> ClientConfig:
     lines = [
         "[mcp_servers.browser]",
         f'url = "{url}mcp"',
@@ -46,28 +48,28 @@ def _codex(url: str, token: str) -> ClientConfig:
     return ClientConfig("Add to ~/.codex/config.toml", "\n".join(lines))
 
 
-def _curl(url: str, token: str) -> ClientConfig:
+def _curl_command(url: str, token: str) -> ClientConfig:
     # A header from standard input is not visible to other users, as an argument is.
-    return ClientConfig("Run", f"curl {url}tools -H @- <<'END'\n{_header(token)}\nEND")
+    return ClientConfig("Run", f"curl {url}tools -H @- <<'END'\n{_header_line(token)}\nEND")
 
 
-def _json(file: str, key: str, entry: Mapping[str, object]) -> ClientConfig:
+def _json_config(file: str, key: str, entry: Mapping[str, object]) -> ClientConfig:
     return ClientConfig(f"Add to {file}", json.dumps({key: {"browser": entry}}, indent=2))
 
 
-def _headers(token: str) -> dict[str, str]:
+def _header_lines(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _header(token: str) -> str:
+def _header_line(token: str) -> str:
     return f"Authorization: Bearer {token}"
 
 
 _CLIENTS: dict[str, Callable[[str, str], ClientConfig]] = {
     "claude-code": _claude_code,
-    "cursor": _cursor,
-    "vscode": _vscode,
-    "codex": _codex,
-    "curl": _curl,
+    "cursor": _cursor_config,
+    "vscode": _vscode_config,
+    "codex": _codex_config,
+    "curl": _curl_command,
 }
 CLIENTS = tuple(_CLIENTS)

@@ -75,18 +75,18 @@ class EventStream:
         """Add a message. A repetition of the last unsent message is dropped: it is the same notification."""
         line = b"".join(parts)
         if not (self._has_unsent() and self._events[-1] == line):
-            self._add(line)
+            self._add_event(line)
 
     def answer(self, *parts: Part, error: int = 0) -> None:
         """Add the response, which is the last message."""
         self.error = error
-        self._add(b"".join(parts))
+        self._add_event(b"".join(parts))
         self.finish()
 
     def forgo(self) -> None:
         """Finish the stream of a cancelled request."""
         if self._raw_id and not self.is_finished:
-            client_writer.refuse(self, self._raw_id, CANCELLED, "the request is cancelled")
+            client_writer.make_rejection(self, self._raw_id, CANCELLED, "the request is cancelled")
         self.finish()
 
     def finish(self) -> None:
@@ -113,7 +113,7 @@ class EventStream:
         self._changed.unpark_all()
         self._room.unpark_all()
 
-    def _add(self, line: bytes) -> None:
+    def _add_event(self, line: bytes) -> None:
         if self.is_finished:
             return
         if self._unsent_bytes + len(line) > MAX_UNSENT_BYTES and self._unsent_bytes:

@@ -76,7 +76,7 @@ class _LegacyEventStream(SessionStream):
 
     def write_event(self, name: bytes, data: bytes) -> None:
         """Add an event with one line of data."""
-        self._add(b"%b%b\ndata: %b\n\n" % (_EVENT, name, data))
+        self._add_event(b"%b%b\ndata: %b\n\n" % (_EVENT, name, data))
 
     def answer(self, *parts: Part, error: int = 0) -> None:
         """Add a response. An error without an id is an event of its own."""
@@ -107,7 +107,7 @@ async def _receive_message(sessions: HttpSessions, request: Request) -> Response
     else:
         if message.is_request:
             session.check_request_limit()
-        await session.lane.take(line)
+        await session.lane.handle_line(line)
     return Response(_ACCEPTED, HTTPStatus.ACCEPTED, media_type="application/json")
 
 

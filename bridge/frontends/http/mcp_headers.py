@@ -83,7 +83,7 @@ def check_version(headers: Headers) -> HeaderError | None:
     return HeaderError(UNSUPPORTED_VERSION, text, data)
 
 
-def read(headers: Headers, body: bytes) -> CheckedRequest | HeaderError:
+def read_headers(headers: Headers, body: bytes) -> CheckedRequest | HeaderError:
     """Compare headers and body; return what is to be called, or the first disagreement."""
     for name in (VERSION, METHOD, NAME):
         if len(headers.getlist(name)) > 1:

@@ -30,7 +30,7 @@ OUTCOMES = (
     "unknown_tool",
     *sorted(code.name.lower() for code in Code),
 )
-"""Values of `FinishedCall.outcome`. All are exported from the start, so that the first call counts as a change."""
+"""Values of `FinishedCall.outcome`. All are exported at the start, so that a first call is a change."""
 OTHER = "other"
 """Outcome of errors whose code is unknown."""
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

@@ -91,12 +91,12 @@ class StreamableHttp:
         with session.in_use():
             if not message.is_request:
                 # A notification, or a response to a server request: neither has a response.
-                await session.lane.take(line, EventStream())
+                await session.lane.handle_line(line, EventStream())
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
             session.check_request_limit()
             stream = session.create_stream(bytes(message.id))
-            await session.lane.take(line, stream)
+            await session.lane.handle_line(line, stream)
             await self._send_response(request, send, session, stream)
 
     async def _find_or_open_session(self, request: Request, message: jsonrpc.Envelope) -> HttpSession:
@@ -165,7 +165,7 @@ class StreamableHttp:
         if not message.is_request:
             await _acknowledge(request, send, message)
             return
-        checked = mcp_headers.read(request.headers, line)
+        checked = mcp_headers.read_headers(request.headers, line)
         if isinstance(checked, HeaderError):
             await _respond_with_error(request, send, bytes(message.id), checked)
             return
@@ -186,7 +186,7 @@ class StreamableHttp:
             stream = EventStream()
             lane = session.new_lane(stream, Era.STATELESS)
             try:
-                await lane.take(line, stream)
+                await lane.handle_line(line, stream)
                 await _send_stateless_response(request, send, stream)
             finally:
                 session.end_lane(lane)

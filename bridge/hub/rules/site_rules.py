@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from bridge.errors import CallError, sentence
+from bridge.errors import CallError, format_error
 from bridge.hub.transport import Event, HostLinked, HostLost, TabAddress, TabTransport
 from native_host.protocol import wire
 
@@ -61,7 +61,7 @@ class SiteRules:
         def on_finished(answer: bytes | CallError) -> None:
             if isinstance(answer, CallError):
                 level = logging.DEBUG if answer.code in _EXPECTED else logging.WARNING
-                _log.log(level, "host %s rejects the site rules: %s", host, sentence(answer))
+                _log.log(level, "host %s rejects the site rules: %s", host, format_error(answer))
 
         self._sent[host] = rules
         self._transport.send(TabAddress(host), "browser/siteRules", rules, _TIMEOUT_S, on_finished)

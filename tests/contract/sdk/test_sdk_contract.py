@@ -87,7 +87,7 @@ def says_to_question(**answer: Any) -> Callable[[Played], None]:
     def say(played: Played) -> None:
         questions = [m for m in played.client.messages if str(m.get("id", "")).startswith("question-")]
         for question in questions:
-            played.nursery.start_soon(played.session.take, encoded({"id": question["id"], **answer}))
+            played.nursery.start_soon(played.session.handle_line, encoded({"id": question["id"], **answer}))
 
     return say
 
@@ -99,7 +99,7 @@ def comes_back(era: str, request_id: Any, **params: Any) -> Callable[[Played], N
         parked = [m for m in played.client.messages if "requestState" in m.get("result", {})]
         state = parked[0]["result"]["requestState"]
         message = call(era, request_id, requestState=state, **params)
-        played.nursery.start_soon(played.session.take, encoded(message))
+        played.nursery.start_soon(played.session.handle_line, encoded(message))
 
     return retry
 

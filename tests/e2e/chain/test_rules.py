@@ -202,7 +202,7 @@ def wire_log(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """The log file of a bridge that was started with `MCPB_LOG=wire`."""
     monkeypatch.setenv("MCPB_LOG", "wire")
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    log_file.configure(short_tmp / "state")
+    log_file.configure_logging(short_tmp / "state")
     yield short_tmp / "state" / "mcpb.log"
     for handler in logging.getLogger().handlers:
         handler.close()

@@ -350,8 +350,8 @@ def log_calls(home: Path, *outcomes: str, ago_s: float = 0, **fields: Any) -> No
     site = Site(origin="https://shop.example", tab_id=12, ordinal=1)
     for outcome in outcomes:
         session = Session("5e55", client=CLAUDE)
-        log.keep(FinishedCall(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
-    log.keep(ToolRegistration(site, ("getCart", "pay")))
+        log.write_record(FinishedCall(session, "website_tool_x", outcome, 0.0123, site, "getCart", **fields))
+    log.write_record(ToolRegistration(site, ("getCart", "pay")))
     log.close()
 
 

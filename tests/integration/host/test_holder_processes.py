@@ -172,21 +172,21 @@ class Started:
         return self._log.read_text().splitlines() if self._log.exists() else []
 
     async def until_ended(self, holders: HolderProcesses, now: float, times: int) -> None:
-        await until(lambda: len(self.sockets) == times and not holders.look(set(), now))
+        await until(lambda: len(self.sockets) == times and not holders.scan_sockets(set(), now))
 
 
 async def test_a_holder_that_fails_is_started_again_after_a_while_and_told_of(path: Path) -> None:
     started = Started(path.parent, code=1)
     holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
-        assert holders.look(set(), 0) == {str(path)}
+        assert holders.scan_sockets(set(), 0) == {str(path)}
         await started.until_ended(holders, 0, times=1)
-        assert str(path) in holders.problems(set(), 0)[str(path)]
-        assert holders.look(set(), AGAIN_S - LOOK_EVERY_S) == set()
-        assert holders.look(set(), AGAIN_S) == {str(path)}
+        assert str(path) in holders.find_problems(set(), 0)[str(path)]
+        assert holders.scan_sockets(set(), AGAIN_S - LOOK_EVERY_S) == set()
+        assert holders.scan_sockets(set(), AGAIN_S) == {str(path)}
         await started.until_ended(holders, AGAIN_S, times=2)
-        assert holders.look(set(), 3 * AGAIN_S - LOOK_EVERY_S) == set()
-        assert holders.look(set(), 3 * AGAIN_S) == {str(path)}
+        assert holders.scan_sockets(set(), 3 * AGAIN_S - LOOK_EVERY_S) == set()
+        assert holders.scan_sockets(set(), 3 * AGAIN_S) == {str(path)}
         await started.until_ended(holders, 3 * AGAIN_S, times=3)
 
 
@@ -194,10 +194,10 @@ async def test_one_that_has_served_has_a_successor_at_once(path: Path) -> None:
     started = Started(path.parent, code=1)
     holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
-        holders.look(set(), 0)
+        holders.scan_sockets(set(), 0)
         await started.until_ended(holders, 0, times=1)
-        assert holders.look({str(path)}, LOOK_EVERY_S) == set()
-        assert holders.look(set(), 2 * LOOK_EVERY_S) == {str(path)}
+        assert holders.scan_sockets({str(path)}, LOOK_EVERY_S) == set()
+        assert holders.scan_sockets(set(), 2 * LOOK_EVERY_S) == {str(path)}
         await started.until_ended(holders, 2 * LOOK_EVERY_S, times=2)
 
 
@@ -205,65 +205,67 @@ async def test_one_that_has_ended_in_peace_may_have_left_the_socket_to_another(p
     started = Started(path.parent, code=0)
     holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
-        holders.look(set(), 0)
+        holders.scan_sockets(set(), 0)
         await until(lambda: bool(started.sockets))
-    assert holders.look(set(), COMING_S - 0.1) == {str(path)}
-    assert holders.look({str(path)}, COMING_S - 0.1) == set()
-    assert holders.problems({str(path)}, COMING_S) == {}
+    assert holders.scan_sockets(set(), COMING_S - 0.1) == {str(path)}
+    assert holders.scan_sockets({str(path)}, COMING_S - 0.1) == set()
+    assert holders.find_problems({str(path)}, COMING_S) == {}
     holders.let_go()
 
 
 def test_one_that_cannot_be_started_is_told_of(path: Path) -> None:
     holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
-    assert holders.look(set(), 0) == set()
-    told = holders.problems(set(), 0)[str(path)]
+    assert holders.scan_sockets(set(), 0) == set()
+    told = holders.find_problems(set(), 0)[str(path)]
     assert told == f"The process that holds {path} cannot be started: No such file or directory"
 
 
 def test_a_socket_that_is_held_gets_no_other_holder(path: Path) -> None:
     holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
-    assert holders.look({str(path)}, 0) == set()
-    assert holders.problems({str(path)}, 0) == {}
+    assert holders.scan_sockets({str(path)}, 0) == set()
+    assert holders.find_problems({str(path)}, 0) == {}
 
 
 def test_a_socket_that_others_can_reach_is_not_used_and_why(path: Path) -> None:
     path.chmod(0o666)
     holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
-    assert holders.look(set(), 0) == set()
-    assert holders.missing() == f"The existing channel {path} is not used: it is open to other users."
+    assert holders.scan_sockets(set(), 0) == set()
+    assert holders.explain_missing() == f"The existing channel {path} is not used: it is open to other users."
 
 
 def test_a_host_that_has_stopped_serving_comes_before_what_a_killed_one_has_left(path: Path) -> None:
     path.chmod(0o666)
     holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
-    holders.look(set(), 0)
-    assert holders.missing(lambda: "It still runs") == "It still runs."
+    holders.scan_sockets(set(), 0)
+    assert holders.explain_missing(lambda: "It still runs") == "It still runs."
 
 
 def test_where_the_folder_is_open_to_others_the_command_that_closes_it_is_said(path: Path) -> None:
     path.parent.chmod(0o755)
     holders = HolderProcesses(path.parent, (str(path.parent / "missing"),))
-    holders.look(set(), 0)
-    assert holders.missing().endswith(f"is open to other users. Run: chmod 700 {path.parent}")
+    holders.scan_sockets(set(), 0)
+    assert holders.explain_missing().endswith(f"is open to other users. Run: chmod 700 {path.parent}")
 
 
 def test_a_host_that_lives_on_without_its_socket_is_told_of_and_what_helps(path: Path) -> None:
     holders = HolderProcesses(path.parent, ("true",))
-    holders.look(set(), 0)
+    holders.scan_sockets(set(), 0)
     path.unlink()
-    holders.look(set(), LOOK_EVERY_S)
-    assert f"native host (pid {os.getpid()}) still runs, but has closed its socket" in holders.missing()
-    assert "https://clau.de/chrome/reconnect" in holders.missing()
+    holders.scan_sockets(set(), LOOK_EVERY_S)
+    assert (
+        f"native host (pid {os.getpid()}) still runs, but has closed its socket" in holders.explain_missing()
+    )
+    assert "https://clau.de/chrome/reconnect" in holders.explain_missing()
     holders.let_go()
 
 
 def test_a_socket_is_looked_for_once_a_second(directory: Path) -> None:
     holders = HolderProcesses(directory, ("true",))
-    holders.look(set(), 0)
+    holders.scan_sockets(set(), 0)
     with socket.socket(socket.AF_UNIX) as late:
         late.bind(str(directory / f"{os.getpid()}.sock"))
     (directory / f"{os.getpid()}.sock").chmod(0o600)
-    look = partial(holders.look, set())
+    look = partial(holders.scan_sockets, set())
     assert not look(LOOK_EVERY_S - 0.1)
     assert look(LOOK_EVERY_S)
     holders.let_go()
@@ -275,11 +277,11 @@ def test_a_socket_is_looked_for_once_a_second(directory: Path) -> None:
 class PlayedHolders:
     """One is on its way until it is there."""
 
-    def look(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
+    def scan_sockets(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         del now, at_once
         return set() if THEIRS in held else {THEIRS}
 
-    def problems(self, held: Container[str], now: float) -> dict[str, str]:  # noqa: ARG002
+    def find_problems(self, held: Container[str], now: float) -> dict[str, str]:  # noqa: ARG002
         return {} if THEIRS in held else {THEIRS: "it takes its time"}
 
     def let_go(self) -> None:

@@ -147,7 +147,7 @@ async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name
         slow, listener = EventStream(), EventStream()
         shared.new_lane(slow, Era.STATELESS)
         slow.write(2 * UNREAD_BYTES * b"x")
-        await shared.new_lane(listener, Era.STATELESS).take(
+        await shared.new_lane(listener, Era.STATELESS).handle_line(
             json.dumps(request(1, "subscriptions/listen", asked)).encode()
         )
         with trio.fail_after(SOON_S):
@@ -160,7 +160,7 @@ async def test_hosts_hear_of_clients_that_have_said_who_they_are_and_of_their_en
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
         assert not played.told
-        session.server.identify(CLIENT)
+        session.server.set_client(CLIENT)
         session.end()
         await trio.testing.wait_all_tasks_blocked()
     assert played.told == [["by hand"], []]
@@ -169,7 +169,7 @@ async def test_hosts_hear_of_clients_that_have_said_who_they_are_and_of_their_en
 async def test_a_session_that_nobody_uses_ends(autojump_clock: trio.testing.MockClock) -> None:
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        session.server.identify(CLIENT)
+        session.server.set_client(CLIENT)
         with session.in_use():
             await trio.sleep(2 * IDLE_S)
         assert not session.has_ended
@@ -312,5 +312,5 @@ async def test_the_title_of_a_session_names_a_token_that_was_added() -> None:
             (ANOTHER._replace(token="0a1c"), "by hand (HTTP, token laptop)"),
         ):
             opened = await played.all.open("streamable", principal)
-            opened.server.identify(CLIENT)
+            opened.server.set_client(CLIENT)
             assert opened.hub_session.title == title

@@ -24,7 +24,7 @@ import trio.testing
 from bridge.errors import CallError
 from bridge.frontends.existing_channel import channel_results
 from bridge.frontends.existing_channel.channel_connection import MAX_OPEN
-from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, ChannelFront, device_id
+from bridge.frontends.existing_channel.channel_server import MAX_CONNECTIONS, ChannelServer, device_id
 from bridge.frontends.existing_channel.channel_sessions import MAX_SESSIONS
 from channel_client import RawChannelClient, bytes_of
 from fake_tool_client import SHOP, PlayedTools
@@ -102,7 +102,7 @@ async def published(home: Path, **settings: Any) -> AsyncIterator[Published]:
             def tell_hosts(sessions: list[wire.Session]) -> None:
                 served.told = sessions
 
-            front = ChannelFront(played.router, played.transport, tell_hosts, DEVICE)
+            front = ChannelServer(played.router, played.transport, tell_hosts, DEVICE)
 
             async def serve() -> None:
                 await front.serve(socket_there.listener, served.stop)
@@ -285,8 +285,8 @@ async def test_an_answer_that_fits_into_no_frame_is_an_error_that_says_what_to_a
 
 def test_of_a_picture_that_is_too_large_a_smaller_one_is_to_be_asked_for() -> None:
     picture = {"content": [{"type": "image", "data": "A" * FRAME_BYTES, "mimeType": "image/png"}]}
-    content = channel_results.of_call("computer", msgspec.json.encode(picture))
-    said = texts(json.loads(channel_results.message("1", content, "computer")))[0]
+    content = channel_results.format_outcome("computer", msgspec.json.encode(picture))
+    said = texts(json.loads(channel_results.make_message("1", content, "computer")))[0]
     assert said.startswith("computer has run")
     assert "`scale`" in said
 
@@ -362,7 +362,7 @@ async def test_blocks_are_those_that_its_clients_know(short_tmp: Path) -> None:
     ],
 )
 def test_no_answer_is_empty_and_nothing_of_it_is_lost(result: Any, content: Any) -> None:
-    assert channel_results.of_call("any", msgspec.json.encode(result)) == content
+    assert channel_results.format_outcome("any", msgspec.json.encode(result)) == content
 
 
 async def test_tabs_are_told_in_the_words_that_its_clients_read_ids_from(short_tmp: Path) -> None:
@@ -382,7 +382,10 @@ def test_what_that_product_s_own_extension_says_of_tabs_is_told_in_its_words() -
     told = {"message": "Claude in Chrome has answered.", "said": said}
     content = [{"type": "text", "text": each} for each in (told["message"], f"[1a2b: …]\n{said}")]
     result = msgspec.json.encode({"content": content, "structuredContent": told})
-    assert texts(channel_results.of_call("tabs_context_mcp", result)) == [*said.splitlines(), told["message"]]
+    assert texts(channel_results.format_outcome("tabs_context_mcp", result)) == [
+        *said.splitlines(),
+        told["message"],
+    ]
 
 
 async def test_what_a_tool_does_not_take_is_left_out_and_that_is_told(short_tmp: Path) -> None:

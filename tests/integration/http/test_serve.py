@@ -21,7 +21,7 @@ import httpx2
 import pytest
 import trio
 
-from bridge.state.server_record import running
+from bridge.state.server_record import find_running
 from http_frontend import CLOSES_EARLY, request, shake_hands
 from http_serving import listeners
 from http_serving.listeners import ListenError, ListenFault
@@ -285,7 +285,7 @@ async def test_a_unix_socket_is_for_this_user_alone_and_gone_at_the_end(mcpb_hom
             assert (await client.answer()).status == 200
         assert await server.end(signal.SIGTERM) == 0
     assert not path.exists()
-    assert running(mcpb_home / "state") is None
+    assert find_running(mcpb_home / "state") is None
 
 
 async def test_a_socket_that_a_killed_server_left_is_taken_over_and_a_live_one_is_not(
@@ -314,21 +314,21 @@ async def test_a_file_in_the_place_of_the_socket_stays(mcpb_home: Path) -> None:
 
 async def test_our_commands_find_the_newest_server_that_lives(mcpb_home: Path) -> None:
     state = mcpb_home / "state"
-    assert running(state) is None
+    assert find_running(state) is None
     async with serving() as first:
-        found = running(state)
+        found = find_running(state)
         assert found
         assert (found.pid, found.url) == (first.process.pid, f"http://localhost:{first.port}/")
         assert abs(found.started_at - time.time()) < SOON_S
         assert stat.S_IMODE((state / f"serve-{found.pid}.json").stat().st_mode) == 0o600
         async with serving() as second:
-            newest = running(state)
+            newest = find_running(state)
             assert newest
             assert newest.pid == second.process.pid
             await second.end(signal.SIGKILL)
         assert (state / f"serve-{newest.pid}.json").exists()
-        assert running(state) == found
-    assert running(state) is None
+        assert find_running(state) == found
+    assert find_running(state) is None
     assert not list(state.glob("serve-*"))
 
 
@@ -339,7 +339,7 @@ async def test_our_commands_find_the_newest_server_that_lives(mcpb_home: Path) -
 async def test_a_signal_ends_it_in_order(mcpb_home: Path, by: signal.Signals) -> None:
     async with serving() as server:
         assert await server.end(by) == 0
-    assert running(mcpb_home / "state") is None
+    assert find_running(mcpb_home / "state") is None
 
 
 async def test_with_streams_open_it_ends_in_time_and_its_clients_begin_anew_with_the_next(

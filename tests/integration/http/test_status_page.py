@@ -29,7 +29,7 @@ from bridge.diagnostics.status_snapshot import tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Authorization
-from bridge.frontends.http.status_page.html import PageContent, element, status_page
+from bridge.frontends.http.status_page.html import PageContent, make_element, status_page
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
 from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, StatusUpdates
@@ -41,7 +41,7 @@ from bridge.hub.transport import DiscoveryFinished
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
-from bridge.state.server_record import ServeRecord, published
+from bridge.state.server_record import ServeRecord, publish_record
 from bridge.state.site_approvals import Approvals
 from fake_transport import PlayedTransport, browser_hello, one_page, tab
 from http_frontend import CLOSES_EARLY, Events, OneToken
@@ -182,9 +182,9 @@ async def test_a_client_of_two_browsers_is_one_client(page: Page) -> None:
 
 async def test_calls_of_all_bridges_are_there_the_newest_first(page: Page, short_tmp: Path) -> None:
     log = AuditLog(short_tmp / "state", with_arguments=False)
-    log.keep(called("getCart"))
+    log.write_record(called("getCart"))
     assert "getCart ok 250 ms claude-code https://shop.example tab 1" in page.shown().text
-    log.keep(called("checkout", "timed_out", detail="10 s have passed"))
+    log.write_record(called("checkout", "timed_out", detail="10 s have passed"))
     text = page.shown().text
     assert text.index("checkout timed out") < text.index("getCart ok")
     assert "10 s have passed; it may have run" in text
@@ -278,7 +278,7 @@ async def test_no_text_of_a_page_or_a_client_is_markup(page: Page, short_tmp: Pa
         wire.HostClients(clients=[wire.Client(connection="c", pid=1, version=EVIL, sessions=[session])]),
     )
     log = AuditLog(short_tmp / "state", with_arguments=False)
-    log.keep(called(EVIL, EVIL, detail=EVIL))
+    log.write_record(called(EVIL, EVIL, detail=EVIL))
     log.close()
     plain = page.shown()
     assert "<script>alert(1)</script>" in plain.text
@@ -290,9 +290,11 @@ async def test_no_text_of_a_page_or_a_client_is_markup(page: Page, short_tmp: Pa
 
 
 def test_what_is_no_element_is_text() -> None:
-    made = element("p", "<b>", element("i", "&"), [None, ["'"]], title='"x"', hidden=True, lang=None)
+    made = make_element(
+        "p", "<b>", make_element("i", "&"), [None, ["'"]], title='"x"', hidden=True, lang=None
+    )
     assert made == '<p title="&quot;x&quot;" hidden>&lt;b&gt;<i>&amp;</i>&#x27;</p>'
-    assert element("p", made + "<b>") == element("p", str(made) + "<b>")
+    assert make_element("p", made + "<b>") == make_element("p", str(made) + "<b>")
 
 
 async def test_a_search_leaves_what_fits(page: Page) -> None:
@@ -368,7 +370,7 @@ async def test_a_flood_is_told_twice_a_second(
     page.transport.connect("h1", *one_page("getCart"))
     async with looking_at(page) as told:
         for _ in range(100):
-            log.keep(called())
+            log.write_record(called())
             await trio.sleep(0.02)
         await trio.sleep(1)
         assert 3 <= told.changes <= 5
@@ -631,7 +633,7 @@ async def test_approvals_are_listed_and_revoked(served: Served, short_tmp: Path)
     assert (await served.post("/page/revoke", revoke, Origin="")).status_code == 403
     assert (await served.post("/page/revoke", {"origin": SHOP})).status_code == 400
     assert (await served.post("/page/revoke", revoke)).json() == {"errors": []}
-    assert [each.origin for each in approvals.current()] == [SHOP]
+    assert [each.origin for each in approvals.read_all()] == [SHOP]
     (short_tmp / "state/approvals.json").write_text("[]")
     assert "it is not an object" in served.page.shown().text
 
@@ -687,7 +689,7 @@ async def test_an_open_page_is_told_of_a_call(served: Served, short_tmp: Path) -
 
         await until_changed()
         log = AuditLog(short_tmp / "state", with_arguments=False)
-        log.keep(called("checkout"))
+        log.write_record(called("checkout"))
         log.close()
         await until_changed()
     assert "checkout" in (await served.client.get("/page/now")).text
@@ -727,7 +729,7 @@ async def show_page(served: Served, state: Path, token: str = TOKEN, *, opens: b
     """As the command does, while the server runs in this process."""
     record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
     settings = HttpSettings(auth_token=token)
-    with published(state, record):
+    with publish_record(state, record):
         await trio.to_thread.run_sync(partial(page_command.show_page, state, settings, opens=opens))
 
 
@@ -789,7 +791,7 @@ def test_a_server_that_does_not_answer_is_named(short_tmp: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://localhost:{gone.getsockname()[1]}/"
     record = ServeRecord(pid=os.getpid(), url=url, started_at=0)
-    with published(short_tmp / "state", record), pytest.raises(click.ClickException) as refused:
+    with publish_record(short_tmp / "state", record), pytest.raises(click.ClickException) as refused:
         page_command.show_page(short_tmp / "state", HttpSettings(), opens=False)
     assert f"mcpb serve (pid {os.getpid()}) does not answer at {url}" in str(refused.value)
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from bridge.browser_tools.tools.shortcuts import ShortcutCommandError, steps, values
-from bridge.config.shortcuts_file import ShortcutsError, read
+from bridge.config.shortcuts_file import ShortcutsError, read_shortcuts
 from fake_tool_client import SHOP, PlayedTools, own_tab
 
 REPORT = """
@@ -45,12 +45,12 @@ def write(home: Path, text: str) -> Path:
 
 
 def test_without_a_file_there_are_none(tmp_path: Path) -> None:
-    assert list(read(tmp_path)) == []
+    assert list(read_shortcuts(tmp_path)) == []
 
 
 def test_a_shortcut_has_a_name_parameters_and_steps(tmp_path: Path) -> None:
     write(tmp_path, REPORT)
-    (shortcut,) = read(tmp_path)
+    (shortcut,) = read_shortcuts(tmp_path)
     assert (shortcut.name, shortcut.title, shortcut.usage) == ("report", "Report", "/report <query> [page=1]")
     assert [each.name for each in shortcut.parameters] == ["query", "page"]
     assert [each.tool for each in shortcut.steps] == ["navigate", "dev_utils"]
@@ -87,7 +87,7 @@ STEP = "[[shortcut.step]]\ntool = 'dev_utils'\n"
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ShortcutsError) as refused:
-        read(tmp_path)
+        read_shortcuts(tmp_path)
     assert refused.value.path == path
     assert refused.value.reason.startswith(says)
 
@@ -95,7 +95,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, says: str)
 def test_a_file_that_others_could_have_written_is_not_read(tmp_path: Path) -> None:
     write(tmp_path, REPORT).chmod(0o666)
     with pytest.raises(ShortcutsError, match=r"can be written by others.*chmod go-w"):
-        read(tmp_path)
+        read_shortcuts(tmp_path)
 
 
 # ── Parameters ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +118,7 @@ def test_words_behind_a_command_are_parameters_by_name_or_in_order(
     tmp_path: Path, words: str, expected: dict[str, str]
 ) -> None:
     write(tmp_path, REPORT)
-    assert values(read(tmp_path)[0], words) == expected
+    assert values(read_shortcuts(tmp_path)[0], words) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_words_behind_a_command_are_parameters_by_name_or_in_order(
 def test_words_that_do_not_fit_are_refused(tmp_path: Path, words: str, says: str) -> None:
     write(tmp_path, REPORT)
     with pytest.raises(ShortcutCommandError, match=says):
-        values(read(tmp_path)[0], words)
+        values(read_shortcuts(tmp_path)[0], words)
 
 
 def test_places_are_filled_as_they_ask_and_other_braces_stay(tmp_path: Path) -> None:
     write(tmp_path, REPORT)
-    first, second = steps(read(tmp_path)[0], {"query": '"tea" & {page}', "page": "2"})
+    first, second = steps(read_shortcuts(tmp_path)[0], {"query": '"tea" & {page}', "page": "2"})
     assert first.input == {"url": "https://shop.example/search?q=%22tea%22%20%26%20%7Bpage%7D&page=2"}
     assert second.input["text"] == r'const q = "\"tea\" & {page}"; f({ q }, 2)'
 
@@ -150,7 +150,7 @@ def test_places_are_found_at_any_depth(tmp_path: Path) -> None:
         "[[shortcut]]\nname = 'a'\nparameter = [{ name = 'x' }]\n"
         "[[shortcut.step]]\ntool = 'computer'\ninput = { to = [{ deep = '{x}' }, 3, true] }",
     )
-    assert steps(read(tmp_path)[0], {"x": "9"})[0].input == {"to": [{"deep": "9"}, 3, True]}
+    assert steps(read_shortcuts(tmp_path)[0], {"x": "9"})[0].input == {"to": [{"deep": "9"}, 3, True]}
 
 
 # ── The tools ───────────────────────────────────────────────────────────────────────────────────────────────

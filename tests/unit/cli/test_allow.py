@@ -39,7 +39,7 @@ def test_revoking_a_word_leaves_the_others(mcpb_home: Path) -> None:
     assert not approvals.has(SHOP, "act", "Any")
     assert approvals.has(SHOP, "page-tools", "Any")
     assert allow(SHOP, "--revoke").exit_code == 0
-    assert approvals.current() == []
+    assert approvals.read_all() == []
     nothing = allow(SHOP, "--revoke")
     assert nothing.exit_code == 1
     assert "Approved: nothing." in nothing.output

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config.loader import read
+from bridge.config.loader import read_config
 from bridge.config.reload import ConfigReload
 from bridge.config.settings import Config
 
@@ -20,7 +20,7 @@ class Applied:
     def __init__(self, home: Path) -> None:
         self.file = home / "config.toml"
         self.configs: list[Config] = []
-        self.reload = ConfigReload(home, read(home, {}), self.configs.append, {})
+        self.reload = ConfigReload(home, read_config(home, {}), self.configs.append, {})
 
     def poll(self, times: int = 2) -> list[tuple[str, ...]]:
         """The lists of denied sites that were applied meanwhile."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bridge.config import loader
-from bridge.config.loader import ConfigError, read
+from bridge.config.loader import ConfigError, read_config
 from bridge.config.restrictions import ALWAYS_RESTRICTED, RESTRICTIONS, UNRESTRICTED
 from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
@@ -34,15 +34,15 @@ def complaint(home: Path, text: str | bytes, environ: dict[str, str] | None = No
     """What is said about the file, after its path."""
     path = write(home, text)
     with pytest.raises(ConfigError) as refused:
-        read(home, environ or {})
+        read_config(home, environ or {})
     said = str(refused.value)
     assert "\n" not in said
     return said.removeprefix(str(path)).removeprefix(":").strip()
 
 
 def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
-    assert read(tmp_path, {}) == Config()
-    assert read(tmp_path / "there is no such directory", {}) == Config()
+    assert read_config(tmp_path, {}) == Config()
+    assert read_config(tmp_path / "there is no such directory", {}) == Config()
 
 
 def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         ToolRule(origin="https://shop.example", description="mine"),
     )
     rules = PolicyRules(deny=("https://bank.example",), tools=tools)
-    config = read(tmp_path, {})
+    config = read_config(tmp_path, {})
     http = HttpSettings(port=4000, cors_origins=("http://localhost:*", "https://shop.example"))
     assert config == Config(call_timeout_s=30.0, cached_days=0, policy=rules, http=http)
     assert Policy(config.policy).origin_refusal("https://bank.example")
@@ -192,7 +192,7 @@ def test_a_value_that_cannot_be_is_refused_with_its_key_and_what_is_expected(
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "::1", "localhost", "my-box.local", "box_2"])
 def test_a_host_is_an_address_or_a_name(tmp_path: Path, host: str) -> None:
     write(tmp_path, f"[http]\nhost = '{host}'\nallowed_hosts = ['{host}']")
-    assert read(tmp_path, {}).http == HttpSettings(host=host, allowed_hosts=(host,))
+    assert read_config(tmp_path, {}).http == HttpSettings(host=host, allowed_hosts=(host,))
 
 
 @pytest.mark.parametrize(
@@ -255,9 +255,9 @@ def test_a_file_that_others_may_write_is_refused_with_the_command_that_mends_it(
     path = write(tmp_path, "")
     path.chmod(mode)
     with pytest.raises(ConfigError, match=r"can be written by others.*chmod go-w"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     path.chmod(mode & ~0o022)
-    assert read(tmp_path, {}) == Config()
+    assert read_config(tmp_path, {}) == Config()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
@@ -269,28 +269,28 @@ def test_a_file_with_a_token_that_others_may_read_is_refused_with_the_command_th
     with pytest.raises(
         ConfigError, match=r"has http\.auth_token and others can read it.*chmod go-r"
     ) as refused:
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     assert "not-for-others" not in str(refused.value)
     path.chmod(mode & ~0o044)
-    assert read(tmp_path, {}).http.auth_token == "not-for-others"
+    assert read_config(tmp_path, {}).http.auth_token == "not-for-others"
 
 
 def test_no_message_shows_a_token(tmp_path: Path) -> None:
     path = write(tmp_path, "[http]\nauth_token = 271828")
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"http\.auth_token = …: expected str, got int"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     path.write_text("[[http]]\nauth_token = 'secret'")
     with pytest.raises(ConfigError, match=r"http = …: write \[http\]"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     path.write_text("[http]\nauth_token = 'päss word'")
     with pytest.raises(ConfigError, match=r"http\.auth_token: only letters, digits and") as in_file:
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     path.unlink()
     with pytest.raises(
         ConfigError, match="CLAUDE_BROWSER_AUTH_TOKEN: auth_token: only letters"
     ) as in_environment:
-        read(tmp_path, {"CLAUDE_BROWSER_AUTH_TOKEN": "päss word"})
+        read_config(tmp_path, {"CLAUDE_BROWSER_AUTH_TOKEN": "päss word"})
     assert "word" not in f"{in_file.value} {in_environment.value}"
 
 
@@ -305,15 +305,15 @@ def test_a_directory_in_which_others_could_remove_the_file_is_refused_with_the_c
     tmp_path.chmod(mode)
     closing = f"{tmp_path} can be written by others, who could remove your config.toml. Run: chmod go-w"
     with pytest.raises(ConfigError, match=re.escape(closing)):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     tmp_path.chmod(0o755)
-    assert read(tmp_path, {}).max_name == (30 if text else Config().max_name)
+    assert read_config(tmp_path, {}).max_name == (30 if text else Config().max_name)
 
 
 def test_another_users_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: -1)
     with pytest.raises(ConfigError, match=r"belongs to another user, who could remove your config\.toml"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
 
 
 def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,13 +321,13 @@ def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     owner = os.getuid()
     monkeypatch.setattr(os, "fstat", lambda _: os.stat_result((0o100644, 0, 0, 1, owner + 1, 0, 0, 0, 0, 0)))
     with pytest.raises(ConfigError, match=f"{path} belongs to another user, who could allow"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
 
 
 def test_the_error_of_a_value_has_the_path_and_the_reason(tmp_path: Path) -> None:
     path = write(tmp_path, "max_name = 300")
     with pytest.raises(ConfigError) as rejected:
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     assert (rejected.value.path, rejected.value.command) == (path, "")
     assert rejected.value.reason.startswith("max_name = 300: ")
 
@@ -335,13 +335,13 @@ def test_the_error_of_a_value_has_the_path_and_the_reason(tmp_path: Path) -> Non
 def test_the_error_of_an_exposed_file_has_the_path_and_the_command(tmp_path: Path) -> None:
     path = write(tmp_path, "[http]\nauth_token = 'secret'")
     with pytest.raises(ConfigError) as rejected:
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     assert (rejected.value.path, rejected.value.command) == (path, f"chmod go-r {path}")
 
 
 def test_the_error_of_a_variable_has_no_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as rejected:
-        read(tmp_path, {"MCPB_MAX_NAME": "x"})
+        read_config(tmp_path, {"MCPB_MAX_NAME": "x"})
     assert rejected.value.path is None
 
 
@@ -349,30 +349,30 @@ def test_a_link_is_followed_and_its_target_checked(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     target = write(tmp_path / "dotfiles", "max_name = 30")
     (tmp_path / "config.toml").symlink_to(target)
-    assert read(tmp_path, {}).max_name == 30
+    assert read_config(tmp_path, {}).max_name == 30
     target.chmod(0o666)
     with pytest.raises(ConfigError, match="can be written by others"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     target.chmod(0o644)
     target.parent.chmod(0o777)
     with pytest.raises(ConfigError, match="dotfiles can be written by others"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
 
 
 def test_a_link_that_leads_nowhere_is_not_taken_for_no_rules(tmp_path: Path) -> None:
     (tmp_path / "config.toml").symlink_to(tmp_path / "gone.toml")
     with pytest.raises(ConfigError, match="leads nowhere"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
 
 
 def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.toml")
     with pytest.raises(ConfigError, match="is not a file"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
     (tmp_path / "config.toml").unlink()
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
-        read(tmp_path, {})
+        read_config(tmp_path, {})
 
 
 # ── The environment ─────────────────────────────────────────────────────────────────────────────────────────
@@ -381,7 +381,7 @@ def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(tmp_path:
 def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     write(tmp_path, "max_name = 30\ncached_days = 3")
     environ = {"MCPB_MAX_NAME": "40", "MCPB_CALL_TIMEOUT_S": "2.5", "MCPB_AUDIT_ARGUMENTS": "true"}
-    config = read(tmp_path, environ)
+    config = read_config(tmp_path, environ)
     assert config == Config(max_name=40, call_timeout_s=2.5, audit_arguments=True, cached_days=3)
 
 
@@ -394,36 +394,38 @@ def test_the_keys_of_http_have_variables_too_with_commas_between_several_values(
     }
     origins = ("http://localhost:*", "https://shop.example")
     http = HttpSettings(port=0, auth_token="abc", cors_origins=origins, close_tabs=True)
-    assert read(tmp_path, environ) == Config(http=http)
+    assert read_config(tmp_path, environ) == Config(http=http)
 
 
 def test_the_keys_of_browser_have_variables_too(tmp_path: Path) -> None:
     write(tmp_path, "[browser]\ntabs = 'any'\nsites = 'ask'\nupload_dirs = ['/srv']")
     environ = {"MCPB_BROWSER_TABS": "own", "MCPB_BROWSER_UPLOAD_DIRS": "/srv/photos, /srv/plans"}
     dirs = ("/srv/photos", "/srv/plans")
-    assert read(tmp_path, environ).browser == BrowserSettings(tabs="own", sites="ask", upload_dirs=dirs)
+    assert read_config(tmp_path, environ).browser == BrowserSettings(
+        tabs="own", sites="ask", upload_dirs=dirs
+    )
 
 
 @pytest.mark.parametrize("wider", ["/", "/home/ann", "/srv/photos/../keys", "/srv/photos-2"])
 def test_a_variable_does_not_widen_upload_dirs(tmp_path: Path, wider: str) -> None:
     environ = {"MCPB_BROWSER_UPLOAD_DIRS": f"{wider}, /srv/photos/2026"}
-    assert read(tmp_path, environ).browser.upload_dirs == ()
+    assert read_config(tmp_path, environ).browser.upload_dirs == ()
     write(tmp_path, "[browser]\nupload_dirs = ['/srv/photos']")
-    assert read(tmp_path, environ).browser.upload_dirs == ("/srv/photos/2026",)
+    assert read_config(tmp_path, environ).browser.upload_dirs == ("/srv/photos/2026",)
 
 
 def test_the_keys_of_the_existing_channel_have_variables_too(tmp_path: Path) -> None:
     write(tmp_path, "[existing_channel]\ndirectory = '/run/theirs'")
     settings = ChannelSettings(attach=True, directory="/run/theirs")
-    assert read(tmp_path, {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}).existing_channel == settings
+    assert read_config(tmp_path, {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}).existing_channel == settings
 
 
 def test_port_and_token_have_other_names_which_our_own_go_before(tmp_path: Path) -> None:
     write(tmp_path, "[http]\nport = 4000")
     environ = {"CLAUDE_BROWSER_MCP_PORT": "4001", "CLAUDE_BROWSER_AUTH_TOKEN": "abc"}
-    assert read(tmp_path, environ).http == HttpSettings(port=4001, auth_token="abc")
+    assert read_config(tmp_path, environ).http == HttpSettings(port=4001, auth_token="abc")
     ours = {"MCPB_HTTP_PORT": "4002", "MCPB_HTTP_AUTH_TOKEN": "def"}
-    assert read(tmp_path, {**ours, **environ}).http == HttpSettings(port=4002, auth_token="def")
+    assert read_config(tmp_path, {**ours, **environ}).http == HttpSettings(port=4002, auth_token="def")
 
 
 def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_path: Path) -> None:
@@ -435,7 +437,7 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         "MCPB_HTTP_AUTH": "same-user",
         "MCPB_MAX_NAME": "",
     }
-    assert read(tmp_path, environ) == Config()
+    assert read_config(tmp_path, environ) == Config()
 
 
 @pytest.mark.parametrize(
@@ -453,14 +455,14 @@ def test_a_bad_value_in_the_environment_names_the_variable(
     tmp_path: Path, variable: str, value: str, expected: str
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"{variable}='{value}': {expected}")):
-        read(tmp_path, {variable: value})
+        read_config(tmp_path, {variable: value})
 
 
 def test_what_no_single_value_shows_names_the_variable_too(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r'^MCPB_HTTP_CORS_ORIGINS: cors_origins: "\*" would let every page'
     ):
-        read(tmp_path, {"MCPB_HTTP_CORS_ORIGINS": "*"})
+        read_config(tmp_path, {"MCPB_HTTP_CORS_ORIGINS": "*"})
 
 
 # ── The document ────────────────────────────────────────────────────────────────────────────────────────────
@@ -496,7 +498,7 @@ def test_the_document_has_the_right_defaults() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_of_the_document_can_be_used(tmp_path: Path, example: str) -> None:
     write(tmp_path, example)
-    assert read(tmp_path, {}) != Config()
+    assert read_config(tmp_path, {}) != Config()
 
 
 # ── The environment tightens restrictions of config.toml and never loosens ──────────────────────────────────
@@ -572,7 +574,7 @@ LOOSER = [
 def read_with(home: Path, key: str, of_file: str, variable: str) -> Any:
     table, _, name = key.rpartition(".")
     (home / "config.toml").write_text(f"[{table}]\n{name} = {of_file}\n" if table else f"{key} = {of_file}\n")
-    found = msgspec.to_builtins(read(home, {f"MCPB_{key.replace('.', '_').upper()}": variable}))
+    found = msgspec.to_builtins(read_config(home, {f"MCPB_{key.replace('.', '_').upper()}": variable}))
     return found[table][name] if table else found[key]
 
 
@@ -602,5 +604,5 @@ def test_both_lists_have_each_restriction() -> None:
 
 def test_what_the_file_leaves_out_may_be_set_but_for_where_to_resume(tmp_path: Path) -> None:
     environ = {"MCPB_BROWSER_TABS": "any", "MCPB_BROWSER_RESUME": "any"}
-    settings = read(tmp_path, environ).browser
+    settings = read_config(tmp_path, environ).browser
     assert (settings.tabs, settings.resume) == ("any", "terminal")

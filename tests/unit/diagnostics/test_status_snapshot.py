@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.cli.columns import Columns, cut, display_width
+from bridge.cli.columns import Columns, cut_text, display_width
 from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import status
@@ -308,16 +308,17 @@ async def test_where_a_browser_is_connected_nothing_is_said_of_a_channel(
 
 def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_take_no_room() -> None:
     rows = [("a", "", "1", "end"), ("long", "", "22", "")]
-    assert Columns([10, 10, 10]).lines(rows) == ["a     1   end", "long  22"]
+    assert Columns([10, 10, 10]).format_lines(rows) == ["a     1   end", "long  22"]
 
 
 def test_columns_keep_their_width_for_rows_that_come_later() -> None:
     columns = Columns([10])
-    assert columns.lines([("long", "x")]) + columns.lines([("a", "y")]) == ["long  x", "a     y"]
+    lines = columns.format_lines([("long", "x")]) + columns.format_lines([("a", "y")])
+    assert lines == ["long  x", "a     y"]
 
 
 def test_a_cell_beyond_its_limit_is_cut_and_the_last_one_at_the_end_of_the_line() -> None:
-    assert Columns([5], line_width=24).lines([("abcdefgh", "x" * 30)]) == ["abcd…  " + "x" * 16 + "…"]
+    assert Columns([5], line_width=24).format_lines([("abcdefgh", "x" * 30)]) == ["abcd…  " + "x" * 16 + "…"]
 
 
 @pytest.mark.parametrize(
@@ -325,4 +326,4 @@ def test_a_cell_beyond_its_limit_is_cut_and_the_last_one_at_the_end_of_the_line(
     [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("買い物", 6, "買い物"), ("買い物", 5, "買い…"), ("", 0, "")],
 )
 def test_texts_are_cut_by_the_places_they_take(text: str, width: int, expected: str) -> None:
-    assert cut(text, width) == expected
+    assert cut_text(text, width) == expected

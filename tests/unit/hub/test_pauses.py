@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from bridge.errors import CallError, sentence
+from bridge.errors import CallError, format_error
 from bridge.hub.client_session import Session
 from bridge.hub.rules.pauses import Pauses, PauseTarget, changes_in
 from native_host.protocol import wire
@@ -69,9 +69,9 @@ def test_a_paused_client_and_a_paused_site_are_told_without_the_command_that_res
     with pytest.raises(CallError) as of_site:
         pauses.check(Session("theirs"), "https://shop.example", f"{BANK}.")
     pauses.check(Session("theirs"), "https://shop.example")
-    assert sentence(of_client.value) == (
+    assert format_error(of_client.value) == (
         "The user paused you. Nothing was run. Ask the user; they can resume you in the mcpb popup."
     )
-    assert sentence(of_site.value) == (
+    assert format_error(of_site.value) == (
         f"The user paused {BANK}. Nothing was run. Ask the user; they can resume it in the mcpb popup."
     )

@@ -41,7 +41,7 @@ class Asked(PendingRequest):
         self.answers.append(answer)
         self.over.set()
 
-    def give_up(self) -> bool:
+    def withdraw(self) -> bool:
         self.times_given_up += 1
         return True
 
@@ -58,7 +58,7 @@ async def deadlines(nursery: trio.Nursery) -> Deadlines:
 
 
 async def put(waiter: PendingRequest) -> None:
-    await waiter.put(waiter.open_question(), BUY)
+    await waiter.ask_user(waiter.open_question(), BUY)
 
 
 async def test_what_is_not_answered_in_time_is_given_up_and_may_have_run(
@@ -88,7 +88,7 @@ async def test_each_ends_in_its_own_time_whichever_was_asked_first(
 
 async def test_it_ends_once(deadlines: Deadlines, autojump_clock: trio.testing.MockClock) -> None:
     answered, cancelled = Asked(deadlines), Asked(deadlines)
-    answered.settle(b"1")
+    answered.complete(b"1")
     answered.cancel()
     cancelled.cancel()
     cancelled.cancel()
@@ -118,7 +118,7 @@ async def test_progress_during_a_question_gives_the_whole_time_afterwards(
     await trio.sleep(9)
     nursery.start_soon(put, asked)
     await trio.sleep(1)
-    asked.progress(wire.Progress(progress=1))
+    asked.report_progress(wire.Progress(progress=1))
     assert asked.deadline == math.inf
     await asked.wait_over()
     assert trio.current_time() - began == pytest.approx(9 + 100 + TIMEOUT_S)

@@ -30,7 +30,7 @@ def call(arguments: Any, meta: Any = None) -> bytes:
 
 
 def is_taken(line: bytes) -> bool:
-    return isinstance(client_messages.read(line), client_messages.CallTool)
+    return isinstance(client_messages.read_message(line), client_messages.CallTool)
 
 
 @pytest.mark.parametrize("long", [{}, {"text": LONG}, {"texts": [LONG]}], ids=["short", "long", "in a list"])

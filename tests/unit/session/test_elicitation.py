@@ -18,7 +18,7 @@ BUY = wire.ElicitConfirmation(message="Buy?")
 
 def read(form: Any) -> elicitation.ElicitationRequest:
     raw = msgspec.Raw(json.dumps(form).encode())
-    return elicitation.read(wire.ElicitConfirmation(message="Buy?", requested_schema=raw))
+    return elicitation.read_form(wire.ElicitConfirmation(message="Buy?", requested_schema=raw))
 
 
 def form(**fields: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def form(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_question_without_a_form_asks_for_a_yes_or_no() -> None:
-    assert elicitation.read(BUY) == ("Buy?", {"type": "object", "properties": {}})
+    assert elicitation.read_form(BUY) == ("Buy?", {"type": "object", "properties": {}})
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ async def test_a_call_asks_a_bounded_number_of_times() -> None:
 
 def test_only_an_accepted_question_brings_the_page_what_was_filled_in() -> None:
     assert (
-        elicitation.answer("accept", {"name": "é"})
+        elicitation.make_elicit_result("accept", {"name": "é"})
         == '{"action": "accept", "content": {"name": "é"}}'.encode()
     )
-    assert elicitation.answer("accept", None) == b'{"action": "accept", "content": {}}'
-    assert elicitation.answer("decline", {"name": "a"}) == b'{"action": "decline"}'
-    assert elicitation.answer("cancel", None) == b'{"action": "cancel"}'
+    assert elicitation.make_elicit_result("accept", None) == b'{"action": "accept", "content": {}}'
+    assert elicitation.make_elicit_result("decline", {"name": "a"}) == b'{"action": "decline"}'
+    assert elicitation.make_elicit_result("cancel", None) == b'{"action": "cancel"}'

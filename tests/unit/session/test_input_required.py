@@ -29,7 +29,7 @@ from native_host.protocol import wire
 
 CART = Request("getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
-YES = elicitation.answer("accept", {})
+YES = elicitation.make_elicit_result("accept", {})
 Run = Callable[[CallObserver], Awaitable[bytes]]
 
 

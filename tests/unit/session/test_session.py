@@ -119,7 +119,7 @@ async def test_what_concerns_a_request_goes_to_who_made_it(era: str, leaves_all:
             for message in opened(era):
                 await played.take(message)
             await trio.testing.wait_all_tasks_blocked()
-            await played.session.take(encoded(call(era, 1, HOLD, _meta={"progressToken": 7})), asker)
+            await played.session.handle_line(encoded(call(era, 1, HOLD, _meta={"progressToken": 7})), asker)
             await trio.testing.wait_all_tasks_blocked()
             report(played)
             change(played)

@@ -22,8 +22,8 @@ from bridge.hub.audit_records import FinishedCall, Site, ToolRedefinition, ToolR
 from bridge.hub.client_session import Session
 from bridge.state import audit_log, audit_reader
 from bridge.state.audit_log import AuditLog
-from bridge.state.audit_reader import Filter, follow, recent
-from bridge.state.audit_rows import row
+from bridge.state.audit_reader import Filter, follow_log, read_recent
+from bridge.state.audit_rows import format_row
 from native_host.protocol import wire
 from native_host.system.home_layout import StateLayout
 
@@ -83,7 +83,7 @@ def lines(state: Path, name: str = NAME) -> list[dict[str, Any]]:
 def test_a_call_is_one_line_with_who_called_what_where_and_what_came_of_it(
     log: AuditLog, state: Path
 ) -> None:
-    log.keep(called("policy", detail='policy.deny has "https://*.example"', handed=False))
+    log.write_record(called("policy", detail='policy.deny has "https://*.example"', handed=False))
     assert lines(state) == [
         {
             "at": "2026-11-21T12:00:00.250Z",
@@ -107,7 +107,7 @@ def test_a_call_is_one_line_with_who_called_what_where_and_what_came_of_it(
 
 
 def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, state: Path) -> None:
-    log.keep(called("unknown_tool", site=Site(), own_name=""))
+    log.write_record(called("unknown_tool", site=Site(), own_name=""))
     assert set(lines(state)[0]) == {
         *("at", "event", "bridge", "client", "session", "name", "outcome", "handed", "ms"),
     }
@@ -115,12 +115,12 @@ def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, sta
 
 def test_a_tool_name_that_a_client_made_up_is_one_short_printable_line(log: AuditLog, state: Path) -> None:
     for made_up in ("x" * 5000, "pay\n\x1b[2J\u202e\U000e0141"):
-        log.keep(called("unknown_tool", site=Site(), own_name="", name=made_up))
+        log.write_record(called("unknown_tool", site=Site(), own_name="", name=made_up))
     assert [line["name"] for line in lines(state)] == ["x" * 127 + "…", "pay [2J"]
 
 
 def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, state: Path) -> None:
-    log.keep(ToolRegistration(SHOP, tuple(f"tool{number}" for number in range(300))))
+    log.write_record(ToolRegistration(SHOP, tuple(f"tool{number}" for number in range(300))))
     line = lines(state)[0]
     assert (line["event"], line["origin"], line["tab"], line["count"]) == (
         "registered",
@@ -132,9 +132,9 @@ def test_a_registration_names_the_first_tools_and_counts_all(log: AuditLog, stat
 
 
 def test_arguments_are_kept_only_for_who_asks_for_them(log: AuditLog, state: Path) -> None:
-    log.keep(called(arguments=written({"password": "secret"})))
+    log.write_record(called(arguments=written({"password": "secret"})))
     asked = AuditLog(state, with_arguments=True)
-    asked.keep(called(arguments=written({"password": "secret", "n": 1 << 80})))
+    asked.write_record(called(arguments=written({"password": "secret", "n": 1 << 80})))
     asked.close()
     without, with_them = lines(state)
     assert "secret" not in json.dumps(without)
@@ -144,7 +144,7 @@ def test_arguments_are_kept_only_for_who_asks_for_them(log: AuditLog, state: Pat
 @pytest.mark.parametrize("filling", ["x", '"', "\\", "🦊", "\ud800", "\n"])
 def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments=written({"note": filling * 100_000})))
+    log.write_record(called(arguments=written({"note": filling * 100_000})))
     log.close()
     line = lines(state)[0]
     assert "arguments" not in line
@@ -158,16 +158,16 @@ def test_long_arguments_are_cut_and_marked(state: Path, filling: str) -> None:
 )
 def test_arguments_that_cannot_be_read_do_not_keep_the_line_out(state: Path, what: bytes) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments=Arguments(b'{"ok":1,"what":%b}' % what)))
-    log.keep(called(arguments=Arguments(b'{"deeper":' * 100_000 + b"1" + b"}" * 100_000)))
-    log.keep(called(arguments=Arguments.of({"ok": float("nan")})))
+    log.write_record(called(arguments=Arguments(b'{"ok":1,"what":%b}' % what)))
+    log.write_record(called(arguments=Arguments(b'{"deeper":' * 100_000 + b"1" + b"}" * 100_000)))
+    log.write_record(called(arguments=Arguments.of({"ok": float("nan")})))
     log.close()
     assert ["argumentsCut" in line for line in lines(state)] == [True, True, True]
 
 
 def test_arguments_that_were_written_in_lines_are_kept_in_one(state: Path) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments=Arguments(b'{\n  "note": "a\\nb"\n}')))
+    log.write_record(called(arguments=Arguments(b'{\n  "note": "a\\nb"\n}')))
     log.close()
     (line,) = lines(state)
     assert line["arguments"] == {"note": "a\nb"}
@@ -185,9 +185,9 @@ def test_arguments_that_were_written_in_lines_are_kept_in_one(state: Path) -> No
 )
 def test_no_arguments_hide_their_call_from_who_reads_the_log(state: Path, arguments: dict[str, Any]) -> None:
     log = AuditLog(state, with_arguments=True)
-    log.keep(called(arguments=written(arguments)))
+    log.write_record(called(arguments=written(arguments)))
     log.close()
-    assert len(recent(state, 20, Filter())) == 1
+    assert len(read_recent(state, 20, Filter())) == 1
 
 
 @settings(deadline=None)  # long texts, on a machine that may be busy
@@ -202,11 +202,11 @@ def test_a_line_is_bounded_whatever_clients_and_pages_say(text: str) -> None:
     )
     short = msgspec.structs.replace(call, arguments=written({text[:10]: 1}))
     found = [
-        audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=True)),
-        audit_log._encoded(audit_log._call_line(NOON, short, with_arguments=True)),
-        audit_log._encoded(audit_log._call_line(NOON, call, with_arguments=False)),
-        audit_log._encoded(audit_log._registration_line(NOON, ToolRegistration(site, (text,) * 300))),
-        audit_log._encoded(audit_log._redefinition_line(NOON, ToolRedefinition(site, text, text, text))),
+        audit_log._encode_line(audit_log._call_line(NOON, call, with_arguments=True)),
+        audit_log._encode_line(audit_log._call_line(NOON, short, with_arguments=True)),
+        audit_log._encode_line(audit_log._call_line(NOON, call, with_arguments=False)),
+        audit_log._encode_line(audit_log._registration_line(NOON, ToolRegistration(site, (text,) * 300))),
+        audit_log._encode_line(audit_log._redefinition_line(NOON, ToolRedefinition(site, text, text, text))),
     ]
     for line in found:
         assert len(line) <= audit_log.LINE_BYTES
@@ -225,11 +225,11 @@ def test_a_page_that_registers_in_a_loop_gets_ten_lines_a_minute_and_one_that_co
 ) -> None:
     for _ in range(1000):
         clock.now += 0.01
-        log.keep(ToolRegistration(SHOP, ("pay",)))
-    log.keep(called())
+        log.write_record(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(called())
     assert [line["event"] for line in lines(state)] == ["registered"] * 10 + ["call"]
     clock.now += 60
-    log.keep(called())
+    log.write_record(called())
     *_, left_out, call = lines(state)
     assert (left_out["event"], left_out["origin"], left_out["leftOut"]) == (
         "registered",
@@ -237,29 +237,29 @@ def test_a_page_that_registers_in_a_loop_gets_ten_lines_a_minute_and_one_that_co
         990,
     )
     assert call["event"] == "call"
-    log.keep(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(ToolRegistration(SHOP, ("pay",)))
     assert lines(state)[-1]["tools"] == ["pay"]
 
 
 def test_one_origin_s_flood_does_not_silence_another(log: AuditLog, state: Path) -> None:
     for _ in range(50):
-        log.keep(ToolRegistration(SHOP, ("pay",)))
-    log.keep(ToolRegistration(Site(origin="https://bank.example"), ("transfer",)))
+        log.write_record(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(ToolRegistration(Site(origin="https://bank.example"), ("transfer",)))
     assert lines(state)[-1]["origin"] == "https://bank.example"
 
 
 def test_all_origins_together_are_bounded_too(log: AuditLog, state: Path, clock: Clock) -> None:
     """A page can have as many as it likes, in iframes of ever new subdomains."""
     for number in range(5000):
-        log.keep(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
+        log.write_record(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
     assert len(lines(state)) == audit_log.REGISTRATIONS_A_MINUTE
     clock.now += 60
-    log.keep(called())
+    log.write_record(called())
     *registered, left_out, _ = lines(state)
     assert len(registered) == audit_log.REGISTRATIONS_A_MINUTE
     assert left_out["leftOut"] == 5000 - audit_log.REGISTRATIONS_A_MINUTE
     assert "origin" not in left_out
-    assert row(left_out)[-1] == "4940 more lists of further sites were left out"
+    assert format_row(left_out)[-1] == "4940 more lists of further sites were left out"
 
 
 def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
@@ -267,11 +267,11 @@ def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
 ) -> None:
     """A hundred origins, each ten times a minute, in a log of a tenth of its size."""
     monkeypatch.setattr(audit_log, "MAX_BYTES", audit_log.MAX_BYTES // 10)
-    log.keep(called())
+    log.write_record(called())
     began, names = clock.now, tuple("x" * 120 for _ in range(20))
-    while recent(state, 1, Filter()):
+    while read_recent(state, 1, Filter()):
         for number in range(1000):
-            log.keep(ToolRegistration(Site(origin=f"https://{number % 100}.evil.example"), names))
+            log.write_record(ToolRegistration(Site(origin=f"https://{number % 100}.evil.example"), names))
         clock.now += 60
     assert clock.now - began > 10 * 60
 
@@ -279,23 +279,23 @@ def test_a_call_stays_in_the_log_for_hours_whatever_pages_register(
 def test_the_next_minute_has_room_again(log: AuditLog, state: Path, clock: Clock) -> None:
     for _ in range(3):
         for number in range(1000):
-            log.keep(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
+            log.write_record(ToolRegistration(Site(origin=f"https://{number}.wild.example"), ("x",)))
         clock.now += 60
     assert len([line for line in lines(state) if "tools" in line]) == 3 * audit_log.REGISTRATIONS_A_MINUTE
 
 
 def test_what_was_left_out_is_told_at_the_end(log: AuditLog, state: Path) -> None:
     for _ in range(11):
-        log.keep(ToolRegistration(SHOP, ("pay",)))
+        log.write_record(ToolRegistration(SHOP, ("pay",)))
     log.close()
     assert lines(state)[-1]["leftOut"] == 1
 
 
 def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: Path, clock: Clock) -> None:
     for _ in range(10):
-        log.keep(ToolRegistration(SHOP, ("pay",)))
+        log.write_record(ToolRegistration(SHOP, ("pay",)))
     clock.now -= 86_400
-    log.keep(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(ToolRegistration(SHOP, ("pay",)))
     assert len(lines(state)) == 11
 
 
@@ -303,7 +303,7 @@ def test_a_clock_that_is_set_back_does_not_silence_a_site(log: AuditLog, state: 
 
 
 def test_file_and_directory_are_the_user_s_alone(log: AuditLog, state: Path) -> None:
-    log.keep(called())
+    log.write_record(called())
     assert (state / NAME).stat().st_mode & 0o777 == 0o600
     assert state.stat().st_mode & 0o777 == 0o700
 
@@ -313,7 +313,7 @@ def test_a_full_file_is_renamed_and_only_one_predecessor_stays(
 ) -> None:
     monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
     for number in range(20):
-        log.keep(called(detail=str(number)))
+        log.write_record(called(detail=str(number)))
     assert sorted(path.name for path in state.iterdir()) == [EARLIER, NAME]
     kept = lines(state, EARLIER) + lines(state)
     assert [line["detail"] for line in kept] == [str(number) for number in range(20)][-len(kept) :]
@@ -324,12 +324,12 @@ def test_who_finds_the_file_renamed_by_another_bridge_goes_on_in_the_new_one(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = AuditLog(state, with_arguments=False, clock=clock)
-    log.keep(called(detail="before"))
-    other.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
+    other.write_record(called(detail="before"))
     clock.now += 2 * audit_log.LOOK_EVERY_S
     monkeypatch.setattr(audit_log, "MAX_BYTES", 500)
-    other.keep(called(detail="after"))
-    log.keep(called(detail="after"))
+    other.write_record(called(detail="after"))
+    log.write_record(called(detail="after"))
     other.close()
     assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["after", "after"]
@@ -340,18 +340,18 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
 ) -> None:
     other = AuditLog(state, with_arguments=False, clock=clock)
     for kept in (log, other):
-        kept.keep(called(detail="before"))
+        kept.write_record(called(detail="before"))
     clock.now += 2 * audit_log.LOOK_EVERY_S
     monkeypatch.setattr(audit_log, "MAX_BYTES", 500)
     lock = fcntl.flock
 
     def be_overtaken(descriptor: int, operation: int) -> None:
         monkeypatch.setattr(fcntl, "flock", lock)
-        other.keep(called(detail="other"))
+        other.write_record(called(detail="other"))
         lock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", be_overtaken)
-    log.keep(called(detail="after"))
+    log.write_record(called(detail="after"))
     other.close()
     assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "before"]
     assert [line["detail"] for line in lines(state)] == ["other", "after"]
@@ -360,32 +360,32 @@ def test_two_bridges_that_find_it_full_at_the_same_moment_rename_it_once(
 def test_who_finds_it_locked_writes_on_and_waits_for_nobody(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     clock.now += 2 * audit_log.LOOK_EVERY_S
     monkeypatch.setattr(audit_log, "MAX_BYTES", 100)
     with (state / NAME).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        log.keep(called(detail="after"))
+        log.write_record(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["before", "after"]
 
 
 def test_a_file_that_was_removed_is_begun_anew(log: AuditLog, state: Path, clock: Clock) -> None:
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     (state / NAME).unlink()
     clock.now += 2 * audit_log.LOOK_EVERY_S
-    log.keep(called(detail="after"))
+    log.write_record(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
 
 
 def test_until_it_is_looked_at_again_lines_go_to_the_file_that_had_the_name(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     (state / NAME).rename(state / EARLIER)
     clock.now += audit_log.LOOK_EVERY_S / 2
-    log.keep(called(detail="at once"))
+    log.write_record(called(detail="at once"))
     clock.now += audit_log.LOOK_EVERY_S
-    log.keep(called(detail="later"))
+    log.write_record(called(detail="later"))
     assert [line["detail"] for line in lines(state, EARLIER)] == ["before", "at once"]
     assert [line["detail"] for line in lines(state)] == ["later"]
 
@@ -393,10 +393,10 @@ def test_until_it_is_looked_at_again_lines_go_to_the_file_that_had_the_name(
 def test_a_clock_that_is_put_back_does_not_keep_it_from_being_looked_at(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     (state / NAME).unlink()
     clock.now -= 3600
-    log.keep(called(detail="after"))
+    log.write_record(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
 
 
@@ -416,7 +416,8 @@ sys.stdin.read()
 for number in range(500):
     text = "x" * (number * 7 % 1500)
     arguments = Arguments.of({"text": text})
-    log.keep(FinishedCall(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments=arguments))
+    call = FinishedCall(Session("s"), "pay", "ok", 0, Site(), sys.argv[2], str(number), arguments=arguments)
+    log.write_record(call)
 """
 
 
@@ -463,8 +464,8 @@ def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
             state.chmod(0o755)
     with caplog.at_level(logging.WARNING):
         for _ in range(20):
-            log.keep(called())
-            log.keep(ToolRegistration(SHOP, ("pay",)))
+            log.write_record(called())
+            log.write_record(ToolRegistration(SHOP, ("pay",)))
         log.close()
     assert len(caplog.records) == 1
     assert "calls go on, but the audit log is not kept" in caplog.text
@@ -474,9 +475,9 @@ def test_a_log_that_cannot_be_written_is_complained_of_once_and_harms_no_call(
 def test_a_log_that_can_be_written_again_is(log: AuditLog, state: Path) -> None:
     state.mkdir(mode=0o755)
     state.chmod(0o755)
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     state.chmod(0o700)
-    log.keep(called(detail="after"))
+    log.write_record(called(detail="after"))
     assert [line["detail"] for line in lines(state)] == ["after"]
 
 
@@ -486,11 +487,11 @@ def test_a_line_that_broke_off_on_a_full_disk_does_not_take_the_next_one_with_it
     write = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:50]))
-        log.keep(called(detail="torn"))
-        log.keep(called(detail="torn too"))
-    log.keep(called(detail="next"))
-    log.keep(called(detail="last"))
-    assert details(recent(state, 20, Filter())) == ["next", "last"]
+        log.write_record(called(detail="torn"))
+        log.write_record(called(detail="torn too"))
+    log.write_record(called(detail="next"))
+    log.write_record(called(detail="last"))
+    assert details(read_recent(state, 20, Filter())) == ["next", "last"]
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -505,14 +506,14 @@ def test_reading_begins_at_the_end_and_goes_on_in_the_file_before(
 ) -> None:
     monkeypatch.setattr(audit_log, "MAX_BYTES", 200_000)
     for number in range(1000):
-        log.keep(called(detail=str(number)))
+        log.write_record(called(detail=str(number)))
     assert (state / EARLIER).exists()
-    assert details(recent(state, 3, Filter())) == ["997", "998", "999"]
-    assert details(recent(state, 800, Filter())) == [str(number) for number in range(200, 1000)]
+    assert details(read_recent(state, 3, Filter())) == ["997", "998", "999"]
+    assert details(read_recent(state, 800, Filter())) == [str(number) for number in range(200, 1000)]
 
 
 def test_without_a_log_there_is_nothing_to_read(state: Path) -> None:
-    assert recent(state, 20, Filter()) == []
+    assert read_recent(state, 20, Filter()) == []
 
 
 @pytest.mark.parametrize(
@@ -538,19 +539,19 @@ def test_filters_are_globs_and_an_exclamation_mark_turns_them_round(
     log: AuditLog, state: Path, clock: Clock, where: Filter, expected: list[str]
 ) -> None:
     cursor = Session("c0", client=wire.ClientInfo(name="Cursor"))
-    log.keep(called("ok", detail="1"))
+    log.write_record(called("ok", detail="1"))
     clock.now += 1
-    log.keep(called("timed_out", detail="2", session=cursor))
-    log.keep(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(called("timed_out", detail="2", session=cursor))
+    log.write_record(ToolRegistration(SHOP, ("pay",)))
     clock.now += 1
-    log.keep(called("paused", Site(origin="https://bank.example"), detail="3"))
-    assert details(recent(state, 20, where)) == expected
+    log.write_record(called("paused", Site(origin="https://bank.example"), detail="3"))
+    assert details(read_recent(state, 20, where)) == expected
 
 
 def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Path) -> None:
-    log.keep(ToolRegistration(SHOP, ("pay",)))
-    log.keep(called())
-    assert [line["event"] for line in recent(state, 20, EVERYTHING)] == ["registered", "call"]
+    log.write_record(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(called())
+    assert [line["event"] for line in read_recent(state, 20, EVERYTHING)] == ["registered", "call"]
 
 
 @pytest.mark.parametrize(
@@ -568,31 +569,31 @@ def test_registrations_are_read_when_they_are_asked_for(log: AuditLog, state: Pa
     ids=range(8),
 )
 def test_broken_lines_are_passed_over(log: AuditLog, state: Path, broken: bytes) -> None:
-    log.keep(called(detail="before"))
+    log.write_record(called(detail="before"))
     with (state / NAME).open("ab") as file:
         file.write(broken + b"\n")
-    log.keep(called(detail="after"))
-    assert details(recent(state, 20, EVERYTHING)) == ["before", "after"]
+    log.write_record(called(detail="after"))
+    assert details(read_recent(state, 20, EVERYTHING)) == ["before", "after"]
 
 
 def test_members_of_an_unexpected_kind_do_not_stop_the_reader(log: AuditLog, state: Path) -> None:
-    log.keep(called())
+    log.write_record(called())
     with (state / NAME).open("a") as file:
         file.write('{"at": "2027", "event": [1], "client": [], "origin": {}, "tool": 5}\n')
-    assert len(recent(state, 20, Filter(is_with_registrations=True, origin="*", client="*"))) == 2
+    assert len(read_recent(state, 20, Filter(is_with_registrations=True, origin="*", client="*"))) == 2
 
 
 def test_following_says_the_last_lines_then_each_that_comes(log: AuditLog, state: Path) -> None:
     for number in range(5):
-        log.keep(called(detail=str(number)))
+        log.write_record(called(detail=str(number)))
     coming = iter(["5", "6"])
-    followed = follow(state, 2, Filter(), lambda: log.keep(called(detail=next(coming))))
+    followed = follow_log(state, 2, Filter(), lambda: log.write_record(called(detail=next(coming))))
     assert details([next(followed) for _ in range(4)]) == ["3", "4", "5", "6"]
     followed.close()
 
 
 def test_following_begins_before_there_is_a_log(log: AuditLog, state: Path) -> None:
-    followed = follow(state, 20, Filter(), lambda: log.keep(called(detail="first")))
+    followed = follow_log(state, 20, Filter(), lambda: log.write_record(called(detail="first")))
     assert details([next(followed)]) == ["first"]
     followed.close()
 
@@ -605,9 +606,9 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
 
     def wait() -> None:
         for _ in range(3):
-            log.keep(called(detail=str(next(numbers))))
+            log.write_record(called(detail=str(next(numbers))))
 
-    followed = follow(state, 20, Filter(), wait)
+    followed = follow_log(state, 20, Filter(), wait)
     assert details([next(followed) for _ in range(300)]) == [str(number) for number in range(300)]
     followed.close()
     assert (state / EARLIER).exists()
@@ -616,19 +617,19 @@ def test_following_goes_through_renamed_files_without_losing_a_line(
 def test_what_is_written_just_before_the_file_is_renamed_is_followed_too(
     log: AuditLog, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.keep(called(detail="first"))
+    log.write_record(called(detail="first"))
     open_to_read = audit_reader._open_to_read
 
     def be_overtaken(path: Path) -> BinaryIO:
         """The reader has come to the end, and is about to look whether there is a new file."""
         monkeypatch.setattr(audit_reader, "_open_to_read", open_to_read)
-        log.keep(called(detail="late"))
+        log.write_record(called(detail="late"))
         path.rename(state / EARLIER)
         clock.now += 2 * audit_log.LOOK_EVERY_S
-        log.keep(called(detail="new"))
+        log.write_record(called(detail="new"))
         return open_to_read(path)
 
-    followed = follow(state, 20, Filter(), lambda: pytest.fail("a line is missing"))
+    followed = follow_log(state, 20, Filter(), lambda: pytest.fail("a line is missing"))
     first = next(followed)
     monkeypatch.setattr(audit_reader, "_open_to_read", be_overtaken)
     assert details([first, next(followed), next(followed)]) == ["first", "late", "new"]
@@ -639,17 +640,17 @@ def test_what_another_bridge_writes_to_the_renamed_file_is_followed_too(
     log: AuditLog, state: Path, clock: Clock
 ) -> None:
     other = AuditLog(state, with_arguments=False, clock=clock)
-    log.keep(called(detail="first"))
-    other.keep(called(detail="second"))
+    log.write_record(called(detail="first"))
+    other.write_record(called(detail="second"))
 
     def wait() -> None:
         if not (state / EARLIER).exists():
             (state / NAME).rename(state / EARLIER)
-            AuditLog(state, with_arguments=False).keep(called(detail="new"))
+            AuditLog(state, with_arguments=False).write_record(called(detail="new"))
         else:
-            other.keep(called(detail="late"))
+            other.write_record(called(detail="late"))
 
-    followed = follow(state, 20, Filter(), wait)
+    followed = follow_log(state, 20, Filter(), wait)
     assert details([next(followed) for _ in range(4)]) == ["first", "second", "new", "late"]
     followed.close()
     other.close()
@@ -658,7 +659,7 @@ def test_what_another_bridge_writes_to_the_renamed_file_is_followed_too(
 def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
     log: AuditLog, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.keep(called(detail="only"))
+    log.write_record(called(detail="only"))
     open_to_read = audit_reader._open_to_read
 
     def be_overtaken(path: Path) -> BinaryIO:
@@ -668,11 +669,11 @@ def test_a_file_that_is_renamed_while_it_is_read_is_read_once(
         return file
 
     monkeypatch.setattr(audit_reader, "_open_to_read", be_overtaken)
-    assert details(recent(state, 20, Filter())) == ["only"]
+    assert details(read_recent(state, 20, Filter())) == ["only"]
 
 
 def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> None:
-    log.keep(called(detail="first"))
+    log.write_record(called(detail="first"))
     whole = (state / NAME).read_bytes()
     with (state / NAME).open("ab", buffering=0) as file:
         file.write(whole[:50])
@@ -680,7 +681,7 @@ def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> N
         def wait() -> None:
             file.write(whole[50:])
 
-        followed = follow(state, 20, Filter(), wait)
+        followed = follow_log(state, 20, Filter(), wait)
         assert details([next(followed), next(followed)]) == ["first", "first"]
         followed.close()
 
@@ -689,48 +690,50 @@ def test_following_waits_for_the_rest_of_a_line(log: AuditLog, state: Path) -> N
 
 
 def test_a_step_is_a_line_with_its_batch_number_tool_and_action(log: AuditLog, state: Path) -> None:
-    log.keep(called(name="computer", own_name="computer", action="left_click", batch="0123abcd", step=2))
+    log.write_record(
+        called(name="computer", own_name="computer", action="left_click", batch="0123abcd", step=2)
+    )
     (line,) = lines(state)
     found = [line[member] for member in ("batch", "step", "tool", "action", "origin", "outcome")]
     assert found == ["0123abcd", 2, "computer", "left_click", "https://shop.example", "ok"]
-    assert row(line)[2] == "0123abcd.2 computer left_click"
+    assert format_row(line)[2] == "0123abcd.2 computer left_click"
 
 
 @pytest.mark.parametrize("origin", ["https://bank.example", "bank.example", "BANK.*", "shop.example"])
 def test_a_call_is_found_by_each_site_that_it_touched(log: AuditLog, state: Path, origin: str) -> None:
-    log.keep(called(origins=("https://news.example", "https://bank.example")))
-    assert len(recent(state, 20, Filter(origin=origin))) == 1
-    assert recent(state, 20, Filter(origin=f"!{origin}")) == []
-    assert recent(state, 20, Filter(origin="other.example")) == []
+    log.write_record(called(origins=("https://news.example", "https://bank.example")))
+    assert len(read_recent(state, 20, Filter(origin=origin))) == 1
+    assert read_recent(state, 20, Filter(origin=f"!{origin}")) == []
+    assert read_recent(state, 20, Filter(origin="other.example")) == []
 
 
 def test_origins_beyond_the_room_of_a_line_are_counted(log: AuditLog, state: Path) -> None:
-    log.keep(called(origins=tuple(f"https://{number}.shop.example" for number in range(1000))))
+    log.write_record(called(origins=tuple(f"https://{number}.shop.example" for number in range(1000))))
     (line,) = lines(state)
     assert len(line["origins"]) > 50
     assert len(line["origins"]) + line["moreOrigins"] == 1000
-    assert row(line)[-1].endswith(f"and {line['moreOrigins']} more")
+    assert format_row(line)[-1].endswith(f"and {line['moreOrigins']} more")
 
 
 def test_a_changed_definition_is_a_line_with_both_hashes(log: AuditLog, state: Path) -> None:
-    log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
-    (line,) = recent(state, 20, EVERYTHING)
+    log.write_record(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
+    (line,) = read_recent(state, 20, EVERYTHING)
     found = [line[member] for member in ("event", "tool", "origin", "before", "after")]
     assert found == ["redefined", "pay", "https://shop.example", "aa11", "bb22"]
-    assert row(line)[-1] == "its definition changed: aa11 -> bb22"
+    assert format_row(line)[-1] == "its definition changed: aa11 -> bb22"
 
 
 def test_a_flood_of_registrations_does_not_hide_a_changed_definition(log: AuditLog, state: Path) -> None:
     for _ in range(100):
-        log.keep(ToolRegistration(SHOP, ("pay",)))
-    log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
+        log.write_record(ToolRegistration(SHOP, ("pay",)))
+    log.write_record(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
     assert lines(state)[-1]["event"] == "redefined"
 
 
 def test_changed_definitions_in_a_loop_are_counted(log: AuditLog, state: Path) -> None:
     for _ in range(100):
-        log.keep(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
+        log.write_record(ToolRedefinition(SHOP, "pay", "aa11", "bb22"))
     log.close()
     *kept, last = lines(state)
     assert (len(kept), last["leftOut"]) == (audit_log.REGISTRATIONS_OF_ORIGIN, 90)
-    assert row(last)[-1] == "90 more changed definitions of this site were left out"
+    assert format_row(last)[-1] == "90 more changed definitions of this site were left out"

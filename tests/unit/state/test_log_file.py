@@ -20,7 +20,7 @@ def test_the_file_is_rotated_by_size_and_each_is_private(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_file, "MAX_BYTES", 200)
-    log_file.configure(state)
+    log_file.configure_logging(state)
     for number in range(10):
         logging.getLogger("bridge.test").warning("%d %s", number, "x" * 100)
         logging.getLogger("bridge.test").debug("not written")
@@ -34,7 +34,7 @@ def test_the_file_is_rotated_by_size_and_each_is_private(
 
 
 def test_half_a_character_does_not_keep_a_line_out(state: Path) -> None:
-    log_file.configure(state)
+    log_file.configure_logging(state)
     logging.getLogger("bridge.test").warning("half of one: \ud800")
     for handler in logging.getLogger().handlers:
         handler.close()

@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Path:
 def test_a_change_is_read_by_another_process_s_file(state: Path) -> None:
     ours, theirs = PausesFile(state), PausesFile(state)
     assert theirs.refresh() is False
-    ours.merge([site("localhost")], NOW)
+    ours.merge_changes([site("localhost")], NOW)
     assert theirs.refresh() is True
     assert theirs.changes == ours.changes == [site("localhost")]
     assert theirs.refresh() is False
@@ -36,13 +36,13 @@ def test_a_change_is_read_by_another_process_s_file(state: Path) -> None:
 
 def test_a_later_change_in_the_file_stays(state: Path) -> None:
     ours, theirs = PausesFile(state), PausesFile(state)
-    theirs.merge([site("localhost", NOW + 1, paused=False)], NOW)
-    ours.merge([site("localhost", NOW)], NOW)
+    theirs.merge_changes([site("localhost", NOW + 1, paused=False)], NOW)
+    ours.merge_changes([site("localhost", NOW)], NOW)
     assert ours.changes == [site("localhost", NOW + 1, paused=False)]
 
 
 def _merge_one(state: Path, number: int) -> None:
-    PausesFile(state).merge([site(f"s{number}.example")], NOW)
+    PausesFile(state).merge_changes([site(f"s{number}.example")], NOW)
 
 
 def test_no_writer_of_several_loses_a_change(state: Path) -> None:
@@ -63,7 +63,7 @@ def test_removals_and_sessions_are_bounded_and_paused_sites_are_not(state: Path)
     removals = [site(f"r{number}.example", NOW - number, paused=False) for number in range(count)]
     old = site("old.example", NOW - KEPT_MS, paused=False)
     sessions = [PauseChange(session=f"s{number}", paused=True, at=number) for number in range(count)]
-    file.merge([*sites, *removals, old, *sessions], NOW)
+    file.merge_changes([*sites, *removals, old, *sessions], NOW)
     found = file.changes
     assert sum(change.paused and bool(change.site) for change in found) == count
     assert sum(not change.paused for change in found) == KEPT_CHANGES
@@ -105,11 +105,11 @@ def test_a_broken_file_keeps_what_was_read_and_is_not_overwritten(
     state: Path, break_file: Callable[[Path], None]
 ) -> None:
     file = PausesFile(state)
-    file.merge([site("localhost")], NOW)
+    file.merge_changes([site("localhost")], NOW)
     break_file(file.path)
     with pytest.raises(PausesFileError, match=r"pauses\.json"):
         file.refresh()
     assert file.changes == [site("localhost")]
     with pytest.raises(PausesFileError, match=r"pauses\.json"):
-        file.merge([site("shop.example")], NOW)
+        file.merge_changes([site("shop.example")], NOW)
     assert file.changes == [site("localhost")]

@@ -65,7 +65,7 @@ def test_grants_end_and_leave_the_file_with_the_next_change(state: Path) -> None
     assert approvals.has(SHOP, "act", "Agent")
     write(state, json.dumps({SHOP: {"for": ["act"], "until": "2026-01-01T00:00:00+00:00"}}))
     assert not approvals.has(SHOP, "act", "Agent")
-    assert approvals.current() == []
+    assert approvals.read_all() == []
     approvals.grant(["https://tea.example"], ["act"])
     assert list(json.loads((state / "approvals.json").read_text())) == ["https://tea.example"]
 
@@ -92,11 +92,11 @@ def test_the_same_grant_again_renews_the_stored_one(state: Path) -> None:
     approvals = Approvals(state)
     for _ in range(3):
         approvals.grant([SHOP], ["act"], client="Agent", lasts_s=60)
-    assert len(approvals.current()) == 1
+    assert len(approvals.read_all()) == 1
     approvals.grant([SHOP], ["act"], client="Agent")
-    assert [each.approval.until for each in approvals.current()] == [""]
+    assert [each.approval.until for each in approvals.read_all()] == [""]
     approvals.grant([SHOP], ["act"], client="Agent", lasts_s=60)
-    assert approvals.current()[0].approval.until == ""
+    assert approvals.read_all()[0].approval.until == ""
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ def test_revoking_removes_what_is_named_and_what_includes_it(
     approvals.grant([SHOP], ["act"])
     approvals.grant(["https://tea.example"], ["act"])
     revoked = approvals.revoke(f"{SHOP}.", word, client)
-    found = {(each.granted[0], each.only_client) for origin, each in approvals.current() if origin == SHOP}
+    found = {
+        (each.granted_actions[0], each.only_client) for origin, each in approvals.read_all() if origin == SHOP
+    }
     assert found == left
     assert revoked == 2 - len(left)
     assert approvals.has("https://tea.example", "act", "Other")

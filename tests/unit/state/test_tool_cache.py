@@ -107,7 +107,7 @@ def test_to_look_costs_nothing_while_nobody_has_written(open_store: Open) -> Non
     offer(theirs, tools("a"))
     ours.refresh()
     asked: list[str] = []
-    ours._file._opened().set_trace_callback(asked.append)
+    ours._file._open_connection().set_trace_callback(asked.append)
     ours.refresh()
     assert asked == ["BEGIN", "PRAGMA data_version", "COMMIT"]
 
@@ -243,17 +243,17 @@ def test_an_origin_is_forgotten_in_all_profiles_and_in_all_bridges(
     for profile in ("p1", "p2"):
         offer(ours, tools("a", "b"), profile=profile)
     offer(ours, tools("c"), origin="https://other.example", tab_id=2)
-    assert command.forget(origin) == 4
+    assert command.forget_site(origin) == 4
     assert ours.refresh()
     assert names(ours) == names(command) == ["c"]
     assert rows(state, "SELECT origin FROM tabs") == [("https://other.example",)]
-    assert command.forget(origin) == 0
+    assert command.forget_site(origin) == 0
 
 
 def test_a_page_that_is_still_open_is_kept_again_when_it_announces(open_store: Open) -> None:
     ours, command = open_store(), open_store()
     offer(ours, tools("a"))
-    command.forget(SHOP)
+    command.forget_site(SHOP)
     offer(ours, tools("a"))
     command.refresh()
     assert names(command) == ["a"]
@@ -261,7 +261,7 @@ def test_a_page_that_is_still_open_is_kept_again_when_it_announces(open_store: O
 
 def test_what_is_no_origin_is_not_forgotten_but_refused(open_store: Open) -> None:
     with pytest.raises(StoreError, match="write it like https://"):
-        open_store().forget("shop.example")
+        open_store().forget_site("shop.example")
 
 
 # ── Private ─────────────────────────────────────────────────────────────────────────────────────────
@@ -348,7 +348,7 @@ def test_two_bridges_that_find_the_same_damage_move_it_aside_once(open_store: Op
     (state / FILE).write_bytes(b"not a database" * 100)
     late = _File(state)
     with pytest.raises(sqlite3.DatabaseError):
-        late.news(CachedToolIndex())
+        late.read_changes(CachedToolIndex())
     offer(open_store(), tools("a"))
     late.move_aside()
     assert names(open_store()) == ["a"]
@@ -378,7 +378,7 @@ def test_a_file_of_a_newer_version_is_left_alone(
     assert (state / FILE).read_bytes() == before
     assert ["schema 2" in warning and "Update mcpb" in warning for warning in warnings(caplog)] == [True]
     with pytest.raises(StoreError, match="Update mcpb"):
-        store.forget(SHOP)
+        store.forget_site(SHOP)
 
 
 def test_what_cannot_be_written_while_somebody_locks_the_file_is_written_later(
@@ -392,7 +392,7 @@ def test_what_cannot_be_written_while_somebody_locks_the_file_is_written_later(
         assert not offer(store, tools("c"), tab_id=2)
         assert names(store) == ["a"]
         with pytest.raises(StoreError, match="locked"):
-            store.forget(SHOP)
+            store.forget_site(SHOP)
     assert [warning for warning in warnings(caplog) if "locked" in warning] == warnings(caplog)[:1]
     clock.now += REST_S
     assert store.refresh()
@@ -412,7 +412,7 @@ def test_a_process_that_holds_the_directory_is_not_waited_for_without_end(
         assert not offer(store, tools("a"))
         assert f"another process holds {state}" in warnings(caplog)[-1]
         with pytest.raises(StoreError, match=r"another process holds .*\. Try again"):
-            store.forget(SHOP)
+            store.forget_site(SHOP)
     finally:
         os.close(holder)
     clock.now += REST_S
@@ -449,7 +449,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(
 ) -> None:
     store = open_store()
     offer(store, tools("a"))
-    connection = store._file._opened()
+    connection = store._file._open_connection()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
     assert not offer(store, tools("b", description="x" * 50_000))

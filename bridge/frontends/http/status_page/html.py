@@ -65,38 +65,41 @@ class PageContent:
 
 def status_page(content: PageContent) -> Html:
     """Return the whole page."""
-    return _page(
+    return _format_page(
         "mcpb",
-        element("a", "Skip to the calls", href="#calls", class_="skip"),
-        element(
+        make_element("a", "Skip to the calls", href="#calls", class_="skip"),
+        make_element(
             "header",
-            element("h1", "mcpb"),
-            element("p", "", id="state", role="status"),
-            element("span", content.status["version"], class_="version"),
+            make_element("h1", "mcpb"),
+            make_element("p", "", id="state", role="status"),
+            make_element("span", content.status["version"], class_="version"),
         ),
-        element(
+        make_element(
             "noscript",
-            element("p", f"Without JavaScript this page has no buttons. It reloads every {RELOAD_S} s."),
+            make_element("p", f"Without JavaScript this page has no buttons. It reloads every {RELOAD_S} s."),
         ),
-        element("p", "", id="trouble", role="alert", hidden=True),
-        element("main", format_content(content), id="now"),
+        make_element("p", "", id="trouble", role="alert", hidden=True),
+        make_element("main", format_content(content), id="now"),
         is_live=True,
     )
 
 
 def sign_in_page(why: str) -> Html:
     """Return the page for users who are not signed in: how to sign in."""
-    return _page(
+    return _format_page(
         "mcpb: sign in",
-        element(
+        make_element(
             "main",
-            element("h1", "mcpb"),
-            element("p", why),
-            element("p", "To see what your browsers and MCP clients do, run in a terminal:"),
-            element("p", _command(SIGN_IN)),
-            element("p", "It opens this page with a link that works once, within two minutes."),
-            element(
-                "p", "Signed in just now? ", element("a", "Open the status page", href="/"), class_="hint"
+            make_element("h1", "mcpb"),
+            make_element("p", why),
+            make_element("p", "To see what your browsers and MCP clients do, run in a terminal:"),
+            make_element("p", _format_command(SIGN_IN)),
+            make_element("p", "It opens this page with a link that works once, within two minutes."),
+            make_element(
+                "p",
+                "Signed in just now? ",
+                make_element("a", "Open the status page", href="/"),
+                class_="hint",
             ),
             class_="alone",
         ),
@@ -107,31 +110,39 @@ def format_content(content: PageContent) -> Html:
     """Return the part of the page that changes."""
     found = content.status
     return join_markup(
-        _attention(found),
-        element("p", _summary(found), id="summary") if found["browsers"] else None,
-        element(
+        _format_problems(found),
+        make_element("p", _format_summary(found), id="summary") if found["browsers"] else None,
+        make_element(
             "div",
-            element("div", _calls(content), _tools(content), class_="main"),
-            element("div", _clients(content), _paused_sites(found), _approvals(content), class_="side"),
+            make_element("div", _format_calls(content), _format_tools(content), class_="main"),
+            make_element(
+                "div",
+                _format_clients(content),
+                _paused_sites(found),
+                _format_approvals(content),
+                class_="side",
+            ),
             class_="columns",
         ),
     )
 
 
-def _page(title: str, *body: Html, is_live: bool = False) -> Html:
-    return document(
-        element(
+def _format_page(title: str, *body: Html, is_live: bool = False) -> Html:
+    return make_document(
+        make_element(
             "head",
-            element("meta", charset="utf-8"),
-            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            element("meta", name="color-scheme", content="light dark"),
-            element("title", title),
-            element("link", rel="icon", href=_ICON),
-            element("link", rel="stylesheet", href=_STYLE),
-            element("script", src=_SCRIPT, type="module"),
-            element("noscript", element("meta", http_equiv="refresh", content=RELOAD_S)) if is_live else None,
+            make_element("meta", charset="utf-8"),
+            make_element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            make_element("meta", name="color-scheme", content="light dark"),
+            make_element("title", title),
+            make_element("link", rel="icon", href=_ICON),
+            make_element("link", rel="stylesheet", href=_STYLE),
+            make_element("script", src=_SCRIPT, type="module"),
+            make_element("noscript", make_element("meta", http_equiv="refresh", content=RELOAD_S))
+            if is_live
+            else None,
         ),
-        element("body", *body),
+        make_element("body", *body),
         lang="en",
     )
 
@@ -139,45 +150,45 @@ def _page(title: str, *body: Html, is_live: bool = False) -> Html:
 # ── Problems ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(found: Mapping[str, Any]) -> Html | None:
+def _format_problems(found: Mapping[str, Any]) -> Html | None:
     texts = [found["missing"], *found["problems"], *(other["text"] for other in found["otherRules"])]
     shown = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
     if not shown:
         return None
-    return _section("attention", "To do next", [element("p", text) for text in shown])
+    return _make_section("attention", "To do next", [make_element("p", text) for text in shown])
 
 
 def _with_commands(text: str, found: Mapping[str, Any]) -> Html:
     """Add copy buttons to the commands of a sentence, unless it may quote a page."""
     if any(tab["notices"] for browser in found["browsers"] for tab in browser["tabs"]):
-        return element("span", text)
+        return make_element("span", text)
     parts: list[str] = []
     end = 0
     for match in _COMMAND.finditer(text):
         group = 1 if match[1] else 2
         start, after = match.span() if group == 1 else match.span(group)
-        parts += [text[end:start], _command(match[group])]
+        parts += [text[end:start], _format_command(match[group])]
         end = after
-    return element("span", parts, text[end:])
+    return make_element("span", parts, text[end:])
 
 
-def _command(command: str) -> Html:
-    copy = _button("Copy", f"Copy {command}", data_copy=command)
-    return element("span", element("code", command), " ", copy, class_="command")
+def _format_command(command: str) -> Html:
+    copy = _make_button("Copy", f"Copy {command}", data_copy=command)
+    return make_element("span", make_element("code", command), " ", copy, class_="command")
 
 
-def _summary(found: Mapping[str, Any]) -> str:
+def _format_summary(found: Mapping[str, Any]) -> str:
     browsers = found["browsers"]
     others = sum(browser["isChannel"] for browser in browsers)
     tabs = [tab for browser in browsers for tab in browser["tabs"]]
     clients = {session["id"] for browser in browsers for session in browser["sessions"]}
     return " · ".join(
         [
-            _count(len(browsers) - others, "browser"),
-            *([_count(others, "Claude in Chrome extension")] if others else []),
-            _count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
-            _count(sum(len(tab["tools"]) for tab in tabs), "tool"),
-            _count(len(clients), "client"),
+            _format_count(len(browsers) - others, "browser"),
+            *([_format_count(others, "Claude in Chrome extension")] if others else []),
+            _format_count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
+            _format_count(sum(len(tab["tools"]) for tab in tabs), "tool"),
+            _format_count(len(clients), "client"),
         ]
     )
 
@@ -185,27 +196,27 @@ def _summary(found: Mapping[str, Any]) -> str:
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(content: PageContent) -> Html:
-    calls = [_call(line) for line in reversed(content.status["calls"])]
-    running = element("ul", map(_call, content.running), id="running", aria_label="Running now")
-    empty = element("p", "No calls yet. Each one appears here when it ends.", class_="empty")
+def _format_calls(content: PageContent) -> Html:
+    calls = [_format_call(line) for line in reversed(content.status["calls"])]
+    running = make_element("ul", map(_format_call, content.running), id="running", aria_label="Running now")
+    empty = make_element("p", "No calls yet. Each one appears here when it ends.", class_="empty")
     # The list exists even if empty: screen readers announce only additions to an existing list.
     attributes = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the latest first"}
-    listed = element("div", element("ol", calls), tabindex=0, **attributes)
-    more = element("p", "More: ", _command("mcpb audit"), class_="hint") if calls else None
-    return _section("calls", "Calls", [running if content.running else None, listed, more or empty])
+    listed = make_element("div", make_element("ol", calls), tabindex=0, **attributes)
+    more = make_element("p", "More: ", _format_command("mcpb audit"), class_="hint") if calls else None
+    return _make_section("calls", "Calls", [running if content.running else None, listed, more or empty])
 
 
-def _call(line: Mapping[str, Any]) -> Html:
-    when, client, tool, where, outcome, duration, detail = audit_rows.row(line)
-    around = [element("span", text) for text in (client, where, detail) if text]
-    return element(
+def _format_call(line: Mapping[str, Any]) -> Html:
+    when, client, tool, where, outcome, duration, detail = audit_rows.format_row(line)
+    around = [make_element("span", text) for text in (client, where, detail) if text]
+    return make_element(
         "li",
-        element("time", when.partition(" ")[2] or when, title=when),
-        element("strong", tool),
-        element("span", outcome.replace("_", " "), class_=f"outcome {_KINDS.get(outcome, 'bad')}"),
-        element("span", duration, class_="duration"),
-        element("p", around, class_="around"),
+        make_element("time", when.partition(" ")[2] or when, title=when),
+        make_element("strong", tool),
+        make_element("span", outcome.replace("_", " "), class_=f"outcome {_KINDS.get(outcome, 'bad')}"),
+        make_element("span", duration, class_="duration"),
+        make_element("p", around, class_="around"),
         id=f"call-{hashlib.blake2b(msgspec.json.encode(line), digest_size=8).hexdigest()}",
         class_="call",
     )
@@ -214,8 +225,8 @@ def _call(line: Mapping[str, Any]) -> Html:
 # ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _tools(content: PageContent) -> Html:
-    search = element(
+def _format_tools(content: PageContent) -> Html:
+    search = make_element(
         "input",
         type="search",
         id="search",
@@ -226,7 +237,7 @@ def _tools(content: PageContent) -> Html:
         spellcheck="false",
         class_="needs-script",
     )
-    browsers = [_browser(browser, content) for browser in content.status["browsers"]]
+    browsers = [_format_browser(browser, content) for browser in content.status["browsers"]]
     cached = _cached_tools(content)
     left_out = content.tool_count - len(content.tools)
     notes: list[str] = []
@@ -235,27 +246,27 @@ def _tools(content: PageContent) -> Html:
     elif not content.status["browsers"]:
         notes.append("No browser is connected.")
     if left_out:
-        notes.append(f"{_count(left_out, 'more tool')}: use the search to find them.")
-    return _section(
+        notes.append(f"{_format_count(left_out, 'more tool')}: use the search to find them.")
+    return _make_section(
         "tools",
         "Tools",
-        [search, browsers, cached, [element("p", note, class_="empty") for note in notes]],
+        [search, browsers, cached, [make_element("p", note, class_="empty") for note in notes]],
     )
 
 
-def _browser(browser: Mapping[str, Any], content: PageContent) -> Html:
+def _format_browser(browser: Mapping[str, Any], content: PageContent) -> Html:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (disconnected just now)"
     extension = f"profile {short_id(browser['profile'])} · extension {browser['extension']}"
     if browser["isChannel"]:
         extension = "Claude in Chrome"
     is_empty = not (content.query or browser["isChannel"])
-    tabs = [_tab(browser, tab, content) for tab in browser["tabs"] if _is_shown(tab, content)]
-    return element(
+    tabs = [_format_tab(browser, tab, content) for tab in browser["tabs"] if _is_shown(tab, content)]
+    return make_element(
         "section",
-        element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
-        element("p", f"{extension} · pid {browser['pid']}", class_="facts"),
-        tabs or (element("p", "No open page offers a tool.", class_="empty") if is_empty else None),
+        make_element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
+        make_element("p", f"{extension} · pid {browser['pid']}", class_="facts"),
+        tabs or (make_element("p", "No open page offers a tool.", class_="empty") if is_empty else None),
         id=f"browser-{browser['host']}",
         class_="browser",
     )
@@ -267,17 +278,17 @@ def _is_shown(tab: Mapping[str, Any], content: PageContent) -> bool:
     return has_shown or (not tab["tools"] and not content.query)
 
 
-def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: PageContent) -> Html:
+def _format_tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: PageContent) -> Html:
     owner = f"of {tab['owner']['title']}" if tab["owner"] else ""
     marks = {"Active": tab["active"], owner: owner, "handed over": tab["handedOver"], "paused": tab["paused"]}
-    badges = [element("span", mark, class_="badge") for mark, is_so in marks.items() if is_so]
-    return element(
+    badges = [make_element("span", mark, class_="badge") for mark, is_so in marks.items() if is_so]
+    return make_element(
         "article",
-        element(
+        make_element(
             "div",
-            element("h4", tab["title"] or tab["origin"], " ", badges),
-            element("p", f"{tab['origin']} · tab {tab['tab']}", class_="facts"),
-            _pause(
+            make_element("h4", tab["title"] or tab["origin"], " ", badges),
+            make_element("p", f"{tab['origin']} · tab {tab['tab']}", class_="facts"),
+            _pause_button(
                 "site",
                 tab["pausedBy"] or tab["origin"],
                 tab["pausedBy"] or tab["origin"],
@@ -285,8 +296,12 @@ def _tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: PageConten
             ),
             class_="head",
         ),
-        [_tool(name, content.tools[name], tab["origin"]) for name in tab["tools"] if name in content.tools],
-        [element("p", notice, class_="notice") for notice in tab["notices"]],
+        [
+            _format_tool(name, content.tools[name], tab["origin"])
+            for name in tab["tools"]
+            if name in content.tools
+        ],
+        [make_element("p", notice, class_="notice") for notice in tab["notices"]],
         id=f"tab-{browser['host']}-{tab['tabId']}",
         class_="tab",
     )
@@ -296,86 +311,88 @@ def _cached_tools(content: PageContent) -> Html | None:
     cached = [tool for tool in content.status["kept"] if tool["name"] in content.tools]
     if not cached:
         return None
-    return element(
+    return make_element(
         "section",
-        element("h3", "Without a tab"),
-        element("p", "Cached tools of pages that are closed. A call opens the page.", class_="facts"),
-        [_tool(tool["name"], content.tools[tool["name"]], "") for tool in cached],
+        make_element("h3", "Without a tab"),
+        make_element("p", "Cached tools of pages that are closed. A call opens the page.", class_="facts"),
+        [_format_tool(tool["name"], content.tools[tool["name"]], "") for tool in cached],
         id="kept",
         class_="browser",
     )
 
 
-def _tool(name: str, tool: Mapping[str, Any], around: str) -> Html:
+def _format_tool(name: str, tool: Mapping[str, Any], around: str) -> Html:
     """Return a tool. `around` is the origin that is shown above it."""
     first_line = tool["description"].partition("\n")[0]
-    marks = [element("span", "read only", class_="badge")] if tool["readOnly"] else []
-    place = element("p", f"In a frame of {tool['origin']}", class_="facts") if around else None
-    return element(
+    marks = [make_element("span", "read only", class_="badge")] if tool["readOnly"] else []
+    place = make_element("p", f"In a frame of {tool['origin']}", class_="facts") if around else None
+    return make_element(
         "details",
-        element("summary", element("strong", tool["tool"]), " ", element("span", first_line), marks),
-        element(
+        make_element(
+            "summary", make_element("strong", tool["tool"]), " ", make_element("span", first_line), marks
+        ),
+        make_element(
             "div",
-            element("p", tool["title"], class_="title") if tool["title"] else None,
-            element("p", tool["description"] or "The page does not describe it.", class_="says"),
+            make_element("p", tool["title"], class_="title") if tool["title"] else None,
+            make_element("p", tool["description"] or "The page does not describe it.", class_="says"),
             place if tool["origin"] != around else None,
-            _parameters(tool["parameters"]),
-            element("p", "Called by ", _command(name), class_="hint"),
+            _format_parameters(tool["parameters"]),
+            make_element("p", "Called by ", _format_command(name), class_="hint"),
             class_="body",
         ),
         id=f"tool-{name}",
     )
 
 
-def _parameters(parameters: list[Mapping[str, Any]]) -> Html | None:
+def _format_parameters(parameters: list[Mapping[str, Any]]) -> Html | None:
     if not parameters:
         return None
-    return element("dl", [_parameter(each) for each in parameters], aria_label="Parameters")
+    return make_element("dl", [_format_parameter(each) for each in parameters], aria_label="Parameters")
 
 
-def _parameter(parameter: Mapping[str, Any]) -> Iterator[Html]:
-    needed = element("span", "required", class_="badge") if parameter["required"] else None
-    kind = element("span", parameter["type"], class_="type") if parameter["type"] else None
-    yield element("dt", element("code", parameter["name"]), " ", kind, " ", needed)
-    yield element("dd", parameter["description"])
+def _format_parameter(parameter: Mapping[str, Any]) -> Iterator[Html]:
+    needed = make_element("span", "required", class_="badge") if parameter["required"] else None
+    kind = make_element("span", parameter["type"], class_="type") if parameter["type"] else None
+    yield make_element("dt", make_element("code", parameter["name"]), " ", kind, " ", needed)
+    yield make_element("dd", parameter["description"])
 
 
 # ── Clients, pauses, approvals ──────────────────────────────────────────────────────────────────────────────
 
 
-def _clients(content: PageContent) -> Html:
+def _format_clients(content: PageContent) -> Html:
     sessions: dict[str, dict[str, Any]] = {}
     for browser in content.status["browsers"]:
         for session in browser["sessions"]:
             known = sessions.setdefault(session["id"], {**session})
             known["paused"] = known["paused"] or session["paused"]
     if not sessions:
-        return _section("clients", "MCP clients", [_how_to_connect(content.url)])
-    listed = [_client(session, content.transports) for session in sessions.values()]
-    return _section("clients", "MCP clients", [element("ul", listed)])
+        return _make_section("clients", "MCP clients", [_how_to_connect(content.url)])
+    listed = [_format_client(session, content.transports) for session in sessions.values()]
+    return _make_section("clients", "MCP clients", [make_element("ul", listed)])
 
 
 def _how_to_connect(url: str) -> Html:
-    return element(
+    return make_element(
         "div",
-        element("p", "No client is connected to a browser. To add one, for instance Claude Code, run:"),
-        element("p", _command("claude mcp add browser -- mcpb bridge")),
-        element("p", "or, through this server:"),
-        element("p", _command(f"claude mcp add --transport http browser {url}mcp")),
+        make_element("p", "No client is connected to a browser. To add one, for instance Claude Code, run:"),
+        make_element("p", _format_command("claude mcp add browser -- mcpb bridge")),
+        make_element("p", "or, through this server:"),
+        make_element("p", _format_command(f"claude mcp add --transport http browser {url}mcp")),
         class_="empty",
     )
 
 
-def _client(session: Mapping[str, Any], transports: Mapping[str, str]) -> Html:
+def _format_client(session: Mapping[str, Any], transports: Mapping[str, str]) -> Html:
     over = _TRANSPORTS.get(transports.get(session["id"], ""), "stdio")
     version = f"version {session['version']}" if session["version"] else ""
     facts = [version, f"over {over}", f"pid {session['pid']}", f"session {short_id(session['id'])}"]
-    badge = element("span", "paused", class_="badge") if session["paused"] else None
-    return element(
+    badge = make_element("span", "paused", class_="badge") if session["paused"] else None
+    return make_element(
         "li",
-        element("h3", session["title"], " ", badge),
-        element("p", " · ".join(filter(None, facts)), class_="facts"),
-        _pause("session", session["id"], session["title"], is_paused=session["paused"]),
+        make_element("h3", session["title"], " ", badge),
+        make_element("p", " · ".join(filter(None, facts)), class_="facts"),
+        _pause_button("session", session["id"], session["title"], is_paused=session["paused"]),
         id=f"client-{session['id']}",
         class_="head",
     )
@@ -387,46 +404,48 @@ def _paused_sites(found: Mapping[str, Any]) -> Html | None:
     if not sites:
         return None
     listed = [
-        element(
+        make_element(
             "li",
-            element("h3", site),
-            _pause("site", site, site, is_paused=True),
+            make_element("h3", site),
+            _pause_button("site", site, site, is_paused=True),
             class_="head",
             id=f"site-{site}",
         )
         for site in sites
     ]
-    return _section("paused", "Paused sites", [element("ul", listed)])
+    return _make_section("paused", "Paused sites", [make_element("ul", listed)])
 
 
-def _approvals(content: PageContent) -> Html | None:
+def _format_approvals(content: PageContent) -> Html | None:
     if not content.approvals:
         return None
-    return _section("approvals", "Approved sites", [element("ul", map(_approval, content.approvals))])
+    return _make_section(
+        "approvals", "Approved sites", [make_element("ul", map(_format_approval, content.approvals))]
+    )
 
 
-def _approval(each: SiteApproval) -> Html:
+def _format_approval(each: SiteApproval) -> Html:
     origin, approval = each
-    words, client = ",".join(approval.granted), approval.only_client
+    words, client = ",".join(approval.granted_actions), approval.only_client
     facts = [
-        single_line(", ".join(approval.granted), MAX_ORIGIN_CHARS),
+        single_line(", ".join(approval.granted_actions), MAX_ORIGIN_CHARS),
         f"for {single_line(client, MAX_TITLE_CHARS) or 'every client'}",
         f"until {approval.until}" if approval.until else "",
     ]
     revoke = {"data_revoke": origin, "data_words": words, "data_client": client}
-    return element(
+    return make_element(
         "li",
-        element("h3", origin),
-        element("p", " · ".join(filter(None, facts)), class_="facts"),
-        _button("Revoke", f"Revoke {words} for {origin}", **revoke),
+        make_element("h3", origin),
+        make_element("p", " · ".join(filter(None, facts)), class_="facts"),
+        _make_button("Revoke", f"Revoke {words} for {origin}", **revoke),
         class_="head",
         id=f"approval-{origin}-{words}-{client}",
     )
 
 
-def _pause(kind: str, who: str, called: str, *, is_paused: bool) -> Html:
+def _pause_button(kind: str, who: str, called: str, *, is_paused: bool) -> Html:
     word = "Resume" if is_paused else "Pause"
-    return _button(
+    return _make_button(
         word, f"{word} {called}", data_pause=kind, data_who=who, data_paused=str(not is_paused).lower()
     )
 
@@ -434,16 +453,16 @@ def _pause(kind: str, who: str, called: str, *, is_paused: bool) -> Html:
 # ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _button(text: str, label: str, **attributes: str) -> Html:
-    return element("button", text, type="button", aria_label=label, class_="needs-script", **attributes)
+def _make_button(text: str, label: str, **attributes: str) -> Html:
+    return make_element("button", text, type="button", aria_label=label, class_="needs-script", **attributes)
 
 
-def _section(id_: str, title: str, content: list[Any]) -> Html:
-    heading = element("h2", title, id=f"{id_}-title")
-    return element("section", heading, content, id=id_, aria_labelledby=f"{id_}-title", tabindex="-1")
+def _make_section(id_: str, title: str, content: list[Any]) -> Html:
+    heading = make_element("h2", title, id=f"{id_}-title")
+    return make_element("section", heading, content, id=id_, aria_labelledby=f"{id_}-title", tabindex="-1")
 
 
-def _count(number: int, one: str, many: str = "") -> str:
+def _format_count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
@@ -462,7 +481,7 @@ Attribute = str | int | bool | None
 """Value of an attribute. True writes the name alone; False and None omit it."""
 
 
-def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
+def make_element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
     """Return an element, for instance `element("p", "Hello", class_="big", aria_live="polite")`.
 
     In attribute names `_` stands for `-`; a final one is dropped.
@@ -478,9 +497,9 @@ def join_markup(*children: Child) -> Html:
     return Html("".join(map(_escape_child, children)))
 
 
-def document(*children: Child, **attributes: Attribute) -> Html:
+def make_document(*children: Child, **attributes: Attribute) -> Html:
     """Return a whole document. The attributes belong to its root element."""
-    return Html(f"<!doctype html>\n{element('html', *children, **attributes)}")
+    return Html(f"<!doctype html>\n{make_element('html', *children, **attributes)}")
 
 
 def _escape_child(child: Child) -> str:

@@ -25,7 +25,7 @@ from bridge.frontends.http.status_page.sign_in import COOKIE_S, SignIn
 from bridge.frontends.http.status_page.updates import StatusUpdates
 from bridge.hub.router import Router
 from bridge.hub.rules.site_patterns import read_pattern
-from bridge.state.pause_control import Target, live_browsers, pause
+from bridge.state.pause_control import Target, change_pause, live_browsers
 from bridge.state.pause_sync import PauseSync
 from bridge.state.site_approvals import ApprovalsError
 from http_serving.error_responses import RequestRejected
@@ -148,7 +148,7 @@ class StatusPage:
         change = _decode_pause(await read_json_body(request, _MAX_BODY_BYTES))
         browsers = live_browsers(self._router.registry)
         target = Target(site=change.site, session=change.session)
-        answers, problem = await pause(self._pauses, browsers, target, paused=change.paused)
+        answers, problem = await change_pause(self._pauses, browsers, target, paused=change.paused)
         errors = [f"{each.browser}: {each.error}" for each in answers if each.error]
         return _json_response({"errors": [*errors, problem] if problem else errors})
 

@@ -111,14 +111,14 @@ class StatusUpdates:
     def _read_approvals(self) -> tuple[list[SiteApproval], str]:
         """Return the stored approvals, or the reason why they cannot be read."""
         try:
-            return self.approvals.current(), ""
+            return self.approvals.read_all(), ""
         except ApprovalsError as error:
             return [], str(error)
 
     def _read_calls(self) -> None:
         try:
             self._follower = self._follower or Follower(self._state, SHOWN_CALLS, Filter())
-            for line in self._follower.news():
+            for line in self._follower.read_new():
                 self._calls.append(line)
                 self._call_count += 1
         except OSError:
