@@ -1,1 +1,1 @@
-"""The browser's own tools: tabs, pages, clicks and screenshots, built on the extension's few commands."""
+"""Browser tools: tabs, pages, clicks and screenshots, built on the extension's few commands."""

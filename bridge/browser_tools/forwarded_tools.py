@@ -1,7 +1,7 @@
-"""Our tools through another product's extension, where a session works with that: sent on as they were given.
+"""Browser tools forwarded to Claude in Chrome's extension, for sessions that work with it.
 
-Names and schemas are the same on both sides. What it answers is others' words as a whole: its own and those
-of pages cannot be told apart.
+Names and schemas are the same on both sides. The whole result is untrusted: the extension's own text and that
+of pages cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
 
 CALL_S = 60.0
-"""For a call, without the time in which a person is asked."""
+"""Seconds for a call, without the time of prompts."""
 TAB_S = 20.0
 """For each of the two calls that a new tab takes."""
 
@@ -75,7 +75,7 @@ _MAX_QUESTION = 1000
 
 
 class Forwarded(ToolOutput, kw_only=True):
-    """What another product's extension said."""
+    """Result of the extension."""
 
     said: str
     untrusted: tuple[str, ...] = ("said",)
@@ -93,7 +93,7 @@ class _Tabs:
 
 @dataclass(frozen=True)
 class _Words:
-    """What the extension answered."""
+    """Text and images of a result."""
 
     text: str
     images: Sequence[Image]
@@ -135,7 +135,7 @@ async def _forward(
 
 
 def _names(channel: Browser) -> frozenset[str]:
-    """The tools that it may have."""
+    """Return the tools that the extension may have."""
     assert channel.hello is not None, "it is known by what it offers"
     tools = (msgspec.json.decode(tool, type=_Named) for tool in channel.hello.capabilities.tools)
     return frozenset(tool.name for tool in tools)
@@ -166,10 +166,10 @@ async def _check(context: CallContext, channel: Browser, given: ToolInput, rule:
 
 
 def _sent(context: CallContext, given: ToolInput, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was given, but for addresses and paths, which are sent as they were judged.
+    """Return the arguments, with addresses and paths in the form that was admitted.
 
-    That extension makes an address of a few words in its own way; its browser works in another folder, and
-    links may come to lead away.
+    The extension completes a few words to an address in its own way; its browser has another working
+    directory, and links may change.
     """
     match given:
         case navigate.Navigate(url=url) if not _is_step(url):
@@ -198,7 +198,7 @@ def _is_step(url: str) -> bool:
 
 
 def _rule_about_sites(context: CallContext) -> str:
-    """What the person has said of sites, which nobody can keep without knowing what a tab shows."""
+    """Return a rule about sites, which cannot be enforced without knowing the page of a tab."""
     if context.services.policy.has_rules_about_sites:
         return "config.toml has rules about sites"
     if context.services.settings.sites != "any":
@@ -258,7 +258,7 @@ async def _run_in(
 
 
 def _is_gone(words: _Words) -> bool:
-    """The tab, now that this was answered to a call that failed or was to close it."""
+    """Return whether the tab is gone, after this result of a call that failed or was to close it."""
     return not words.is_error or bool(_REFUSED.match(words.text)) or _GONE in words.text
 
 
@@ -289,7 +289,7 @@ async def _new_tab(context: CallContext, channel: Browser) -> int:
 
 
 async def _create(context: CallContext, channel: Browser) -> _Words:
-    """A tab, in a group that is made if there is none."""
+    """Create a tab, in the session's group, which is created as well if missing."""
     group = await _ask(context, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
     return group if group.is_error else await _ask(context, channel, _CREATE, {}, TAB_S)
 
@@ -353,7 +353,7 @@ def _read(result: _Result) -> _Words:
 
 
 def _answer(channel: Browser, words: _Words, *, tells: bool) -> ToolResult:
-    """With `tells` off, of what has succeeded that alone is told."""
+    """Return the tool's result. With `tells` off, only success is reported."""
     who = called(channel)
     message = f"{who} has answered." if words.text or words.images else f"{who} has answered nothing."
     if words.is_error:

@@ -28,9 +28,9 @@ class ToolInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments of a tool, one field each."""
 
     always: ClassVar[tuple[str, ...]] = ()
-    """Arguments that clients are told to give, though the tool does without: it knows a sensible value."""
+    """Arguments that the schema requires although the tool has a default."""
     unlisted: ClassVar[tuple[str, ...]] = ()
-    """Arguments that clients are not told of in the schema, which allows any others."""
+    """Arguments that the schema omits; it allows any others."""
 
 
 Input = TypeVar("Input", bound=ToolInput)
@@ -65,7 +65,7 @@ class Tool(Generic[Input, Context]):
     limit_s: float = LIMIT_S
 
     def definition(self) -> dict[str, Any]:
-        """The MCP Tool."""
+        """Return the MCP Tool."""
         hints: dict[str, Any] = {"readOnlyHint": self.is_read_only, "openWorldHint": True}
         if not self.is_read_only:
             hints |= {"destructiveHint": self.is_destructive, "idempotentHint": self.is_repeatable}
@@ -79,10 +79,10 @@ class Tool(Generic[Input, Context]):
         }
 
     def read(self, arguments: Arguments) -> Input:
-        """What it is given. Numbers, switches and lists may be written as text.
+        """Convert the arguments. Numbers, booleans and lists may be written as text.
 
         Raises:
-            CallError: it cannot be used; the text names the argument.
+            CallError: they are invalid; the text names the argument.
         """
         plain = {name: _unquoted(self.input_type, name, value) for name, value in arguments.value.items()}
         try:
@@ -98,7 +98,7 @@ class Tool(Generic[Input, Context]):
 
 
 def input_schema(given: type[ToolInput]) -> dict[str, Any]:
-    """The JSON Schema of arguments."""
+    """Return the JSON Schema of arguments."""
     schema = {"additionalProperties": True} | _plain_schema(given)
     for name in given.unlisted:
         del schema["properties"][name]
@@ -121,9 +121,9 @@ def _actions(given: type[ToolInput]) -> tuple[str, ...]:
 
 
 def output_schema(told: type[ToolOutput]) -> dict[str, Any]:
-    """The JSON Schema of a result's `structuredContent`.
+    """Return the JSON Schema of a result's `structuredContent`.
 
-    Only the message is sure: another product's extension may have run the tool.
+    Only the message is required: the extension of Claude in Chrome may have run the tool.
     """
     return {**_plain_schema(told), "required": ["message"]}
 
@@ -139,7 +139,7 @@ _LEFT_OUT = ("$defs", "title", "default")
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Without references, which some clients do not follow, and without what says nothing to a client."""
+    """Replace references, which some clients do not follow, and remove redundant members."""
     match schema:
         case {"$ref": reference, **rest}:
             named = definitions[reference.rpartition("/")[2]]
@@ -174,7 +174,7 @@ def _simplified(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unquoted(given: type[ToolInput], name: str, value: Any) -> Any:
-    """A list or an object that came as text; what msgspec does not read by itself."""
+    """Return a list or an object that was sent as text; msgspec reads other types itself."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
     expected = input_schema(given)["properties"].get(name, {}).get("type")

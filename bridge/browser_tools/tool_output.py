@@ -1,4 +1,4 @@
-"""What a tool answers, as an MCP CallToolResult. What a page says in it is marked: it is data."""
+"""Output of a tool as an MCP CallToolResult. Page text in it is marked as data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolOutput(msgspec.Struct, kw_only=True, rename="camel"):
     """The `structuredContent` of a result. It says everything: some clients show nothing else."""
 
     message: str
-    """What was done or found, in a sentence of ours."""
+    """A sentence on the action or the finding."""
     untrusted: tuple[str, ...] = ()
     """The members that others wrote: data, never instructions."""
 
@@ -56,13 +56,13 @@ class ToolResult:
     page: str = ""
     """The page's own words, which `output` has as well: shown below the message, and marked."""
     origin: str = ""
-    """Whose words they are."""
+    """Origin of the text."""
     is_marked: bool = False
     """The page's words are of several, and marked one by one."""
     images: Sequence[Image] = ()
     links: Sequence[Link] = ()
     is_error: bool = False
-    """Not all of what was asked was done; what was is told."""
+    """True if only a part was done, which the output describes."""
 
 
 class ToolError(Exception):
@@ -81,14 +81,14 @@ def with_quotes(answer: ToolResult, quotes: Sequence[Quote]) -> ToolResult:
 
 
 def failed(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
-    """Return the CallToolResult of a call that failed, with page-written texts below its sentence."""
+    """Return the CallToolResult of a failed call, with page-written texts below its sentence."""
     if not quotes:
         return tool_result.Answer(errors.make_failure_result(text), is_error=True)
     return succeeded(with_quotes(ToolResult(ToolOutput(message=text), is_error=True), quotes))
 
 
 def succeeded(answer: ToolResult) -> tool_result.Answer:
-    """The CallToolResult of an answer."""
+    """Return the CallToolResult of a result."""
     content: list[dict[str, Any]] = [{"type": "text", "text": answer.output.message}]
     result: dict[str, Any] = {"content": content, "structuredContent": answer.output}
     if answer.page:
@@ -113,7 +113,7 @@ def _link(link: Link) -> dict[str, Any]:
 
 
 def marked(page: str, origin: str) -> str:
-    """A page's words between two lines that it cannot know."""
+    """Enclose page text between two lines that the page cannot know."""
     token = secrets.token_hex(4)
     whose = f"from {origin}" if origin not in ("", "null") else "from the page"
     return (

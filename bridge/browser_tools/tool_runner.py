@@ -56,7 +56,7 @@ from native_host.protocol.wire import Code
 IDLE_S = 20.0
 """A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
 CHOOSER_S = 2.0
-"""So long after an action a file chooser is taken for what it has begun; a busy page opens one late."""
+"""Seconds after an action in which a file chooser counts as its effect; a busy page opens one late."""
 
 _THEN: dict[int, str] = {
     Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
@@ -66,7 +66,7 @@ _THEN: dict[int, str] = {
         "as well, navigate loads another page in this tab."
     ),
 }
-"""What to do next, where it is not what holds for tools of pages."""
+"""Next step by code, where it differs from that of page tools."""
 
 _BUSY = (
     "The page is busy, perhaps with a script that does not end, and has not answered. Nothing was changed. "

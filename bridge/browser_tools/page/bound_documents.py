@@ -1,7 +1,7 @@
-"""Documents that the running call was judged for: each DevTools command of the call is bound to them.
+"""Documents that the running call was admitted to: each DevTools command of the call is bound to them.
 
-One per tab. The extension rejects a command whose tab shows another document (docs/PROTOCOL.md,
-`forwardCDPCommand`). What events set off, outside of every call, is bound to none.
+There is one per tab. The extension rejects a command whose tab shows another document (docs/PROTOCOL.md,
+`forwardCDPCommand`). Commands that events cause, outside of calls, are unbound.
 """
 
 from __future__ import annotations

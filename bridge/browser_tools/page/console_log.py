@@ -1,4 +1,4 @@
-"""What pages write to the console and throw: DevTools events in, the newest messages kept. Pure."""
+"""Console log of a tab: messages and exceptions from DevTools events, the latest ones. Sans-IO."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from native_host.protocol.untrusted_text import truncate
 
 MAX_MESSAGES = 1000
 MAX_CHARS = 1024 * 1024
-"""Of all texts of a tab together."""
+"""Characters of all texts of a tab."""
 MAX_TEXT = 4000
 """Characters of a message."""
 MAX_ARGUMENT = 2000
 MAX_FRAMES = 5
-"""Of a stack."""
+"""Frames of a stack."""
 MAX_CONTEXTS = 1000
 
 EVENTS = (
@@ -45,13 +45,13 @@ _LEVELS = {
     "debug": "debug",
     "verbose": "debug",
 }
-"""What DevTools say, in the words of the console; all else is `log`."""
+"""Console level by DevTools level; all others are `log`."""
 _SILENT = ("clear", "endGroup", "profile", "profileEnd")
 _PLACES = re.compile(r"%([sdifoOc%])")
 
 
 class _Shape(msgspec.Struct, rename="camel"):
-    """Of an event, as far as it is read."""
+    """Members of an event that are read."""
 
 
 class _Property(_Shape):
@@ -182,7 +182,7 @@ class Entry:
     """By which a rejection is taken back that was handled later."""
 
     def is_again(self, other: Entry) -> bool:
-        """Whether the other one says the same once more."""
+        """Return whether the other entry repeats this one."""
         return (self.text, self.level, self.place, self.possible_origins) == (
             other.text,
             other.level,
@@ -241,9 +241,9 @@ class Console:
     def newest(
         self, limit: int, *, only_errors: bool = False, fits: Callable[[Entry], bool] = lambda _: True
     ) -> tuple[list[Entry], int]:
-        """The newest that are wanted, in the order of their times, and how many are wanted in all.
+        """Return the latest matching entries in order of time, and the number of all matches.
 
-        Processes of a page tell theirs independently: a later one may have come first.
+        Processes of a page report independently: a later entry may have arrived first.
         """
         wanted = [
             entry for entry in self._entries if fits(entry) and (entry.level == "error" or not only_errors)
@@ -310,7 +310,7 @@ class Console:
         self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], whose))
 
     def _revoke(self, exception: int) -> None:
-        """A rejection that nobody handled has been handled after all."""
+        """Remove a rejection that was handled later."""
         for entry in self._entries:
             if entry.exception == exception:
                 self._chars -= len(entry.text)
@@ -372,7 +372,7 @@ def _stack(stack: _Stack) -> list[str]:
 
 
 def formatted(values: list[_Value]) -> str:
-    """What was written to the console, as one text; `%s` and its like are filled in as browsers do."""
+    """Return the text of a console message; `%s` and similar are replaced as in browsers."""
     if len(values) > 1 and isinstance(values[0].value, str) and "%" in values[0].value:
         rest = values[1:]
         begin = _PLACES.sub(lambda place: _filled(place[1], rest), values[0].value[:MAX_ARGUMENT])
@@ -390,7 +390,7 @@ def _filled(kind: str, rest: list[_Value]) -> str:
 
 
 def _said(value: _Value) -> str:
-    """A value as the console shows it."""
+    """Return a value as the console shows it."""
     if isinstance(value.value, str):
         return truncate(value.value, MAX_ARGUMENT)
     if value.type == "undefined":

@@ -1,7 +1,7 @@
-"""What of a request is not shown, because it lets in whoever has it: credentials, wherever they are. Pure.
+"""Credential masking in requests, responses and addresses. Sans-IO.
 
-By names, as far as names tell. It keeps secrets out of transcripts; it is no wall against a client that wants
-them, which may run scripts in the page.
+It goes by names. It keeps secrets out of transcripts; a client that runs scripts in the page can still read
+them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _USER = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@]*@", re.IGNORECASE)
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a value of this name is likely to be a credential."""
+    """Return whether a value of this name is likely to be a credential."""
     words = {word.lower() for word in _WORDS.findall(name)}
     joined = re.sub(r"[^a-z]", "", name.lower())
     if words & _SECRET or joined in _SECRET:
@@ -47,7 +47,7 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def masked_url(url: str) -> str:
-    """An address without who is signed in, and with the values of secret parameters masked."""
+    """Return an address without user name and password, with the values of secret parameters masked."""
     place, mark, rest = _USER.sub(rf"\1{MASK}@", url).partition("?")
     if not mark:
         place, mark, rest = place.partition("#")
@@ -63,7 +63,7 @@ def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_body(text: str) -> str:
-    """A form or JSON with the values of secret fields masked."""
+    """Return a form or JSON with the values of secret fields masked."""
     found = _MEMBER.sub(_member_masked, text)
     if found.lstrip()[:1] not in ("{", "[", "<"):
         found = _pairs_masked(found)

@@ -1,7 +1,7 @@
-"""A tab's DevTools, for one session: commands with their results, events, and what they tell of the tab.
+"""DevTools of one tab for one session: commands, events, and the state that events report.
 
-What is known comes from a subscription that begins with the first need and ends when the tab is let go. A
-dialog that a page opens ends every wait for its answers: nothing else goes on in it.
+The subscription begins on first use and ends when the tab is released. An open dialog ends every wait for
+results, since the page is blocked.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ DOWNLOAD_S = 0.5
 """From the end of a navigation without a document to the news of its download; measured: 2 ms."""
 MAX_NOTES = 20
 MAX_SAID = 80
-"""Characters of what a page says, in a sentence of ours; the rest is quoted below it."""
+"""Characters of page text within a sentence; the rest is quoted below it."""
 MAX_QUOTED = 2000
 """Characters of what a page says in a dialog."""
 
 SUBSCRIBED = "mcpb.subscribed"
-"""The extension's own: from here on events are told, and all that went before is known."""
+"""Event of the extension: all earlier state was reported, and events follow."""
 _MAIN_FRAME = (
     "Page.frameStartedNavigating",
     "Page.frameNavigated",
@@ -66,7 +66,7 @@ STATE_EVENTS = (
     "Page.fileChooserOpened",
     SUBSCRIBED,
 )
-"""What the state of a tab is made of."""
+"""Events that change the state of a tab."""
 _CHOOSER = (
     "The page asked for a file to be chosen, which the user was not shown: nothing was chosen. file_upload "
     "gives the page a file; find shows its field, also a hidden one."
@@ -113,7 +113,7 @@ class Dialog:
     origin: str = ""
     """Origin of the page that opened it."""
     message: str = ""
-    """Empty: there is none, or it may not be told."""
+    """Text of the dialog; empty if it has none, or if it is hidden from the session."""
     text: str = ""
     """Text in the field of a prompt: the page's own first."""
 
@@ -169,12 +169,12 @@ class Note(NamedTuple):
     without: str
     """The same without what that page says; empty: nothing."""
     quoted: str
-    """What the page says, if a sentence has only its beginning."""
+    """Text of the page, if the sentence has only its beginning."""
 
 
 @dataclass
 class Happened:
-    """What has happened in a tab since somebody looked, for the words that an answer ends with."""
+    """Notes on events in a tab since the last result, for the end of the next one."""
 
     notes: list[Note] = field(default_factory=list)
 
@@ -184,9 +184,9 @@ class Happened:
             self.notes.append(Note(text, origin, without, quoted))
 
     def take(self, may_read: Callable[[str], bool]) -> tuple[str, list[Quote]]:
-        """Return all notes as text, with a space before, and what to quote below it; then there are none.
+        """Return all notes as text, with a space before, and the quotes below it; then clear them.
 
-        `may_read` returns whether what pages of an origin say may be told.
+        `may_read` returns whether the session may read texts of an origin.
         """
         notes, self.notes = self.notes, []
         told = [(note.text, note) if may_read(note.origin) else (note.without, None) for note in notes]
@@ -195,27 +195,27 @@ class Happened:
 
 
 class Devtools(ABC):
-    """Of one tab."""
+    """DevTools of one tab."""
 
     def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
-        """`session` is empty for a tab that the person's policy opens to everybody."""
+        """`session` is empty for a tab that the user's policy opens to all sessions."""
         self.tab_id = tab_id
         self.host = host
         self.happened = Happened()
         self.dialog: Dialog | None = None
         self.used_at = trio.current_time()
         self.begun_at = -math.inf
-        """When the browser was last asked to let us in."""
+        """Time of the last request to attach the debugger."""
         self.check: Callable[[], None] = lambda: None
         """Raises a CallError when rules that have changed since the tab was judged forbid its site."""
         self.is_shown = False
         """The window shows this tab, as far as was announced when it was last asked for."""
         self.keeps_choosers = False
-        """A file chooser is shown to nobody, while we are in the tab."""
+        """True while file choosers are intercepted."""
         self.holds: set[str] = set()
-        """Why the subscription is to stay although nothing is asked: what captures."""
+        """Captures that need the subscription."""
         self.url = ""
-        """Of the document in the main frame, since one was loaded there; empty: not known."""
+        """Address of the main document, once one has loaded; empty if unknown."""
         self.children: dict[str, str] = {}
         """Sessions below the tab's own, of frames with a process of their own → the frame at the root."""
         self.origin = ""
@@ -225,9 +225,9 @@ class Devtools(ABC):
         self.judged = ("", 0)
         """Document of the last call, and `documents` by then."""
         self.may_read: Callable[[str], bool] = lambda _: True
-        """Returns whether this session may be told what pages of an origin say."""
+        """Returns whether this session may read texts of an origin."""
         self.lost = 0
-        """How often the browser let go of the tab, or we did: what was switched on in it is off since."""
+        """Number of detachments: each disables all DevTools domains."""
         self._transport = transport
         self._session = session
         self._subscription: Operation = FINISHED
@@ -235,16 +235,16 @@ class Devtools(ABC):
         self._hears = False
         self._listeners: dict[Heard, tuple[str, ...]] = {}
         self._events: set[str] = set()
-        """What the subscription names."""
+        """Events of the subscription."""
         self._waiting: set[_Command] = set()
         self._is_crashed = False
         self.is_leaving = False
         """The main frame is on its way to another document."""
         self._stayed = False
-        """That way has led to none: it may have become a download, of which is told next."""
+        """Navigations that loaded no document: one may have become a download."""
         self._is_loading = False
         self.downloads = 0
-        """How many have begun."""
+        """Number of started downloads."""
         self._changed = trio.Event()
 
     @property
@@ -257,13 +257,13 @@ class Devtools(ABC):
     async def command(
         self, method: str, params: Params | None = None, *, session: str = "", timeout_s: float = COMMAND_S
     ) -> Any:
-        """A DevTools command's result.
+        """Run a DevTools command; return its result.
 
         Raises:
-            DialogError: a dialog is open, or opens before there is a result; the command may have run.
-            CommandError: the browser refuses it.
+            DialogError: a dialog is open, or opens before the result; the command may have run.
+            CommandError: the browser rejects it.
             ToolError: the tab has crashed, or waits for another document.
-            CallError: the tab, its browser or the way to it is gone, or it took too long.
+            CallError: the tab, its browser or the connection is gone, or it took too long.
         """
         self.check()
         self.subscribe()
@@ -286,21 +286,21 @@ class Devtools(ABC):
         return result
 
     def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
-        """Send a command whose result nobody needs: so may who hears an event."""
+        """Send a command without waiting for its result; event handlers use it."""
         self._send(method, params, session, COMMAND_S, lambda _: None)
 
     async def keep_choosers(self) -> None:
-        """From now on a file chooser is told of, and shown to nobody.
+        """Intercept file choosers: they are reported and not shown.
 
-        Waits until the page knows: input overtakes commands in a busy browser (seen in Chromium 150).
-        Raises as `command`.
+        Waits until the page has confirmed it: input overtakes commands in a busy browser (seen in Chromium
+        150). Raises as `run_command`.
         """
         if not self.keeps_choosers:
             await self.command("Page.setInterceptFileChooserDialog", {"enabled": True})
             self.keeps_choosers = True
 
     def show_choosers(self) -> None:
-        """The person gets to see file choosers again."""
+        """Show file choosers to the user again."""
         self.keeps_choosers = False
         self.begin("Page.setInterceptFileChooserDialog", {"enabled": False})
 
@@ -365,7 +365,7 @@ class Devtools(ABC):
         )
 
     async def subscribed(self) -> None:
-        """Until what happens is heard, and what there is was.
+        """Subscribe, and wait until earlier state has been reported.
 
         Raises:
             CallError: it takes too long.
@@ -375,25 +375,25 @@ class Devtools(ABC):
             raise CallError(Code.TIMED_OUT, "the browser does not tell what happens in the tab", handed=False)
 
     def listen(self, listener: Heard, events: tuple[str, ...]) -> None:
-        """Let `listener` be told of these events too, until `ignore`."""
+        """Pass these events to `listener`, until `remove_listener`."""
         self._listeners[listener] = events
         earlier, self._is_subscribed, self._hears = self._subscription, False, False
         self.subscribe()  # anew: it names the events
         earlier.cancel()
 
     def ignore(self, listener: Heard) -> None:
-        """The listener need not be told any more."""
+        """Remove a listener."""
         self._listeners.pop(listener, None)
 
     def let_go(self) -> None:
-        """Nobody needs the tab now. What is asked later begins anew."""
+        """Release the tab. A later command subscribes again."""
         if self.keeps_choosers:
             self.show_choosers()  # others may still be in the tab
         self._subscription.cancel()
         self.unsubscribed(self._subscription)
 
     def unsubscribed(self, subscription: Operation) -> None:
-        """There are no events from that subscription any more."""
+        """Reset the state after the end of the subscription."""
         if subscription is not self._subscription:
             return
         self._is_subscribed, self._hears, self._subscription = False, False, FINISHED
@@ -413,10 +413,10 @@ class Devtools(ABC):
         return is_so()
 
     async def unless_dialog(self, go: Callable[[], Awaitable[T]]) -> T:
-        """What this gives.
+        """Return the result of `go`.
 
         Raises:
-            DialogError: a dialog is open, or opens first: then `go` is given up.
+            DialogError: a dialog is open, or opens first: then `go` is cancelled.
         """
         self.subscribe()
         if self.dialog:
@@ -491,7 +491,7 @@ class Devtools(ABC):
 
     @abstractmethod
     def is_main(self, frame_id: str) -> bool:
-        """Whether it is the tab's main frame."""
+        """Return whether it is the tab's main frame."""
 
     @abstractmethod
     def frames_changed(self) -> None:
@@ -576,7 +576,7 @@ class _Command:
         waiting.add(self)
 
     def tell(self, answer: bytes | CallError) -> None:
-        """The answer is here."""
+        """Complete the command."""
         if self in self._waiting:
             self._waiting.discard(self)
             self._on_done(answer)
@@ -595,14 +595,14 @@ class _Command:
 
 
 class _Subscription:
-    """An `Operation` whose end is told with itself: by then another one may be there."""
+    """Operation of a subscription. Its end names it: another one may have started by then."""
 
     def __init__(self, devtools: Devtools) -> None:
         self.pending: Operation = FINISHED
         self._devtools = devtools
 
     def ended(self, _answer: bytes | CallError) -> None:
-        """The tab is gone, or the way to it."""
+        """Handle the end: the tab or the connection is gone."""
         self._devtools.unsubscribed(self)
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""How models name elements: `ref_12` is one of the main document, `ref_f3_12` one of frame number 3."""
+"""Element references: `ref_12` is an element of the main document, `ref_f3_12` one of frame number 3."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Ref(NamedTuple):
 
 
 def read(text: str) -> Ref:
-    """The element that a text names.
+    """Parse an element reference.
 
     Raises:
-        ToolError: it names none.
+        ToolError: the text has another form.
     """
     found = _REF.fullmatch(text.strip(_AROUND))
     if found is None:

@@ -1,7 +1,7 @@
-"""Events of a tab, captured from the first use for as long as the session lasts.
+"""Event capture of a tab, from the first use until the session ends.
 
-What has to be switched on for that is on in each of the tab's sessions of DevTools: in its own, in those of
-frames with a process of their own, and of workers.
+The necessary DevTools domains are enabled in each DevTools session of the tab: its own, those of frames with
+a process of their own, and those of workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Began(Enum):
 
 
 class Log(Protocol):
-    """What keeps the events."""
+    """Store of captured events."""
 
     def hear(self, event: wire.CdpEvent) -> None:
         """One of those that are wanted."""
@@ -50,7 +50,7 @@ Switches = tuple[tuple[str, dict[str, Any]], ...]
 
 
 class Capture(Generic[L]):
-    """Of one tab."""
+    """Capture of one tab."""
 
     def __init__(self, tab: Devtools, log: L, events: tuple[str, ...], switches: Switches) -> None:
         self.log = log
@@ -67,9 +67,9 @@ class Capture(Generic[L]):
         """None: it has not begun."""
 
     async def go_on(self) -> Began:
-        """See to it that events are captured; what the browser had kept of them is heard when this returns.
+        """Start or continue the capture; events that the browser had buffered are stored on return.
 
-        Raises as `Devtools.command` does.
+        Raises as `Devtools.run_command` does.
         """
         tab = self._tab
         if self._lost_before == tab.lost:
@@ -97,7 +97,7 @@ class Capture(Generic[L]):
         self.left_out = 0
 
     async def _switch_on(self, session: str, timeout_s: float) -> None:
-        """All that was said before is heard when this returns."""
+        """Enable the domains of a DevTools session; buffered events are stored on return."""
         for method, params in self._switches:
             await self._tab.command(method, params, session=session, timeout_s=timeout_s)
 

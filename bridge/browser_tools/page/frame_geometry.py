@@ -1,35 +1,35 @@
-"""How a frame's viewport lies in the tab's: moved, scaled and turned, as the style of a page has it. Pure."""
+"""Geometry of page frames: a frame's viewport in the tab's, moved, scaled and turned. Sans-IO."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 NEARLY = 0.01
-"""Sizes are told in whole pixels: a scale that is so near to 1 is 1."""
+"""Tolerance of a scale of 1: sizes are reported in whole pixels."""
 
 
 class Placement(NamedTuple):
     """An affine map, from CSS pixels of the frame's viewport to those around it."""
 
     x: float = 0.0
-    """Where the frame's corner is."""
+    """Corner of the frame."""
     y: float = 0.0
     right_x: float = 1.0
-    """Where one of its pixels to the right leads."""
+    """Vector of one frame pixel to the right."""
     right_y: float = 0.0
     down_x: float = 0.0
     """And one down."""
     down_y: float = 1.0
 
     def outward(self, x: float, y: float) -> tuple[float, float]:
-        """A point of the frame, in what is around it."""
+        """Convert a point of the frame to the surrounding viewport."""
         return (
             self.x + self.right_x * x + self.down_x * y,
             self.y + self.right_y * x + self.down_y * y,
         )
 
     def inward(self, x: float, y: float) -> tuple[float, float]:
-        """A point around it, in the frame. One that is scaled to nothing has all its points in its corner."""
+        """Convert a surrounding point to the frame. A frame scaled to nothing has only its corner."""
         area = self.right_x * self.down_y - self.down_x * self.right_y
         if not area:
             return 0.0, 0.0
@@ -37,7 +37,7 @@ class Placement(NamedTuple):
         return (self.down_y * x - self.down_x * y) / area, (self.right_x * y - self.right_y * x) / area
 
     def within(self, around: Placement) -> Placement:
-        """The same, if what is around it lies itself so."""
+        """Return this placement in the viewport around `around`."""
         x, y = around.outward(self.x, self.y)
         right_x, right_y = around.outward(self.x + self.right_x, self.y + self.right_y)
         down_x, down_y = around.outward(self.x + self.down_x, self.y + self.down_y)
@@ -45,7 +45,7 @@ class Placement(NamedTuple):
 
 
 def placement(box: dict[str, Any]) -> Placement:
-    """Of what DevTools call a box model, of the frame's element."""
+    """Return the placement from the DevTools box model of the frame's element."""
     x, y = box["content"][:2]
     x0, y0, x1, y1, _, _, x3, y3 = box["border"]
     width, height = box["width"] or 1, box["height"] or 1

@@ -1,6 +1,6 @@
-"""Origins of a tab's frames, also of those without an address of their own: what DevTools events belong to.
+"""Origins of a tab's frames, also of those without an address, for DevTools events.
 
-An event whose frame is not known has no known origin; where rules about sites exist it is not reported.
+An event of an unknown frame has no known origin; where rules about sites exist it is not reported.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class FrameOrigins:
                 self._add(frame.id, frame.session, frame.origin)
 
     def attached(self, frame_id: str, parent_id: str, session: str) -> None:
-        """Take `Page.frameAttached`: a new frame is empty and belongs to the one around it."""
+        """Handle `Page.frameAttached`: a new frame is empty and belongs to its parent."""
         self._add(frame_id, session, self.of_frame(parent_id))
 
     def navigated(self, frame_id: str, parent_id: str, url: str, session: str) -> None:
-        """Take `Page.frameNavigated`."""
+        """Handle `Page.frameNavigated`."""
         if not parent_id and not session:
             self._frames.clear()
         around = self.of_frame(parent_id) if parent_id or session else ""

@@ -1,7 +1,7 @@
-"""Keys by the names that models use, as DevTools key events of a US keyboard. Pure.
+"""Keyboard: key names of models as DevTools key events of a US keyboard. Sans-IO.
 
 Codes and key values are those of the W3C's UI Events (KeyboardEvent `code` and `key` Values); the numbers are
-the Windows virtual key codes that `keyCode` shows to pages.
+the Windows virtual key codes that `keyCode` has in pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from bridge.browser_tools.tool_output import ToolError
 
 MAX_KEYS = 100
-"""Of a sequence."""
+"""Keys of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Key:
     code: str = ""
     number: int = 0
     text: str = ""
-    """What it writes."""
+    """Text that the key types."""
     location: int = 0
     """1: the left one of two."""
     is_shifted: bool = False
@@ -113,13 +113,13 @@ _SHIFTED = {
     for shifted in _PRINTABLE.values()
     if shifted.is_shifted and shifted.code == key.code
 }
-"""What a printable key is while Shift is held, by its code."""
+"""Printable key while Shift is held, by its code."""
 
 _EDITING = {"a": "selectAll", "c": "copy", "x": "cut", "z": "undo"}
-"""With Cmd, macOS has these in the application's menu, which DevTools do not reach: the page is told."""
+"""Editing commands of Cmd keys, which macOS has in the application's menu, out of reach of DevTools."""
 
 _PASTE_WORD = re.compile(r"paste|[+-](key)?v$|[+-](kp_?)?ins(ert)?$", re.IGNORECASE)
-"""What a paste key is called where our own names do not fit."""
+"""Name of a paste key that has no other name."""
 
 _ZOOM_CODES = {"Equal", "Minus", "Digit0"}
 _OF_TABS = {"w", "t", "n", "l", "Tab"}
@@ -128,10 +128,10 @@ _OF_WINDOWS = {"F11", "F12"}
 
 
 def modifiers_in(text: str) -> tuple[str, ...]:
-    """The modifiers of `ctrl+shift` and the like, each once.
+    """Return the modifiers of a text such as `ctrl+shift`, each once.
 
     Raises:
-        ToolError: something else is among them.
+        ToolError: the text contains another word.
     """
     names = [name.strip().lower() for name in text.split("+")] if text.strip() else []
     if wrong := [name for name in names if name not in _MODIFIER_NAMES]:
@@ -147,7 +147,7 @@ def bits(modifiers: Iterable[str]) -> int:
 
 
 def sequence_in(text: str) -> list[Chord]:
-    """The chords of `ctrl+a Delete` and the like, in order.
+    """Return the chords of a text such as `ctrl+a Delete`, in order.
 
     Raises:
         ToolError: a key is unknown, or the browser would zoom.
@@ -205,7 +205,7 @@ def has_paste(text: str) -> bool:
 
 
 def browsers_own(chords: Iterable[Chord]) -> str:
-    """A word on those that a person would press for the browser; empty: there are none."""
+    """Return a remark on chords that control the browser itself; empty without one."""
     if not any(map(_is_browsers_own, chords)):
         return ""
     return (
@@ -238,10 +238,10 @@ def _named(name: str, *, is_alone: bool) -> Key:
 
 
 def parts_of(text: str, *, by_key: bool) -> Iterator[str | Chord]:
-    """How a text is typed: pieces that are put in at once, and keys that are pressed.
+    """Split a text into pieces that are inserted at once and keys that are pressed.
 
-    A line break is Enter and a tab Tab: editors, forms and chats do something of their own then. The last
-    character of a piece is pressed, for widgets that listen to keys alone; `by_key`: all are.
+    A line break is Enter and a tab Tab: editors, forms and chats react to these keys. The last character of a
+    piece is pressed, for widgets that only handle keys; `by_key` presses all.
     """
     for piece in re.split(r"([\n\t])", text):
         if piece in _CONTROL:
@@ -254,7 +254,7 @@ def parts_of(text: str, *, by_key: bool) -> Iterator[str | Chord]:
 
 
 def key_for(character: str) -> Key:
-    """The key that writes a character; what no US keyboard has is a key without a code."""
+    """Return the key that types a character; one that a US keyboard lacks has no code."""
     return _PRINTABLE.get(character) or _BY_NAME.get(character) or Key(character, text=character)
 
 
@@ -267,7 +267,7 @@ def _refuse_zoom(chord: Chord, word: str) -> None:
 
 
 def events(chord: Chord) -> Iterator[dict[str, Any]]:
-    """The params of `Input.dispatchKeyEvent` for pressing and letting go everything, in order."""
+    """Yield the params of `Input.dispatchKeyEvent` that press and release a chord, in order."""
     is_shifted = chord.key.is_shifted and "Shift" not in chord.modifiers
     held = [*chord.modifiers, *(["Shift"] if is_shifted else [])]
     for count, name in enumerate(held, 1):

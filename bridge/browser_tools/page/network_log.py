@@ -1,4 +1,4 @@
-"""What a tab has asked of servers: DevTools events in, the newest requests kept, and found again. Pure."""
+"""Network log of a tab: the latest requests from DevTools events. Sans-IO."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from native_host.protocol import wire
 
 MAX_REQUESTS = 1000
 MAX_BYTES = 4 * 1024 * 1024
-"""Of everything that is kept of a tab, about."""
+"""Approximate bytes of a tab's log."""
 MAX_URL = 2000
 """Characters; also of an address in `data:`."""
 MAX_HEADERS = 100
@@ -25,7 +25,7 @@ MAX_HEADER = 1000
 
 
 class _Shape(msgspec.Struct, rename="camel"):
-    """Of an event, as far as it is read."""
+    """Members of an event that are read."""
 
 
 class _Asked(_Shape):
@@ -90,7 +90,7 @@ class _Received(_OfRequest):
 
 
 class _Ended(_OfRequest):
-    """Of `loadingFinished`, `loadingFailed` and their like for sockets."""
+    """Params of `loadingFinished`, `loadingFailed`, and of the end of sockets."""
 
     timestamp: float
     encoded_data_length: float | None = None
@@ -102,7 +102,7 @@ class _Ended(_OfRequest):
 
     @property
     def why(self) -> str:
-        """Why there is no response; empty: there is."""
+        """Reason for a missing response; empty if there is one."""
         if self.canceled:
             return "cancelled"
         reasons = [self.error_text or self.error_message]
@@ -141,7 +141,7 @@ class Request:
     id: str
     """For DevTools: all requests of a chain of redirects have the same."""
     session: str
-    """Of DevTools, which has its bodies."""
+    """DevTools session that has its bodies."""
     method: str
     url: str
     """With secrets masked, as it is shown and looked for."""
@@ -177,12 +177,12 @@ class Request:
 
     @property
     def time(self) -> str:
-        """When it began, as people read it, in UTC."""
+        """Time of its start in UTC, as text."""
         return datetime.fromtimestamp(self.at, UTC).strftime("%H:%M:%S.%f")[:-3] if self.at else ""
 
     @property
     def bytes(self) -> int:
-        """Of what is kept of it, about."""
+        """Approximate bytes of this entry."""
         headers = (self.headers, self.response_headers)
         told = sum(len(name) + len(value) for each in headers for name, value in each.items())
         return 500 + len(self.url) + len(self.origin) + len(self.sent) + told
@@ -214,7 +214,7 @@ class Network:
     def newest(
         self, limit: int, *, fits: Callable[[Request], bool] = lambda _: True
     ) -> tuple[list[Request], int]:
-        """The newest that are wanted, in the order in which they began, and how many are wanted in all."""
+        """Return the latest matching requests in the order of their starts, and the number of all matches."""
         wanted = [request for request in self._requests if fits(request)]
         return wanted[-limit:], len(wanted)
 
@@ -350,7 +350,7 @@ def _bounded(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _initiator(initiator: _Initiator) -> str:
-    """Which line of which file asked for it, or what did."""
+    """Return the file and line that sent it, or another initiator."""
     for frame in _frames(initiator.stack):
         if frame.url:
             return f"{masked_url(frame.url[:300])}:{frame.line_number + 1}"

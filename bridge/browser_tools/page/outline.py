@@ -1,4 +1,4 @@
-"""A page as an outline: the lines of its documents put together, frames below their elements. Pure."""
+"""Outline of a page: the lines of its documents, each frame below its element. Sans-IO."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
     indent: int
     head: str
-    """What stands before the ref."""
+    """Text before the ref."""
     ref: int
     """Its number; 0: it has none."""
     tail: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 class Viewport(msgspec.Struct, rename="camel"):
-    """What of a page is shown, in CSS pixels."""
+    """Visible part of a page, in CSS pixels."""
 
     width: float
     height: float
@@ -41,7 +41,7 @@ class Viewport(msgspec.Struct, rename="camel"):
 
 
 class Seen(msgspec.Struct, rename="camel"):
-    """What `mcpb.read` answers."""
+    """Result of `mcpb.read`."""
 
     lines: list[Line]
     truncated: Literal[False] | Cut
@@ -71,9 +71,9 @@ class Outline:
         return "size" in self.cuts
 
     def reserve(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[str, Line]]:
-        """The lines of a document as text, those that there is room for.
+        """Return the lines of a document as text, as far as they fit.
 
-        What is in its frames gets what is left.
+        The lines of its frames get the rest.
         """
         reserved = []
         for line in lines:
@@ -84,11 +84,11 @@ class Outline:
         return reserved
 
     def write(self, text: str) -> None:
-        """A line that has room already."""
+        """Write a line that was reserved."""
         self._written.append(text)
 
     def note(self, indent: int, text: str) -> None:
-        """A line of ours, if there is room for it."""
+        """Write a remark of the bridge if it fits."""
         line = f"{'  ' * indent}({text})"
         if self._take(line):
             self.write(line)

@@ -46,7 +46,7 @@ MAX_FAILURE = 500
 
 ELSEWHERE = "The page went to another document meanwhile. Look at it again (read_page)."
 KINDS = ("stale", "unfit", "hidden", "disabled")
-"""Of what our code in a page cannot do with an element."""
+"""Kinds of errors that the script in a page reports."""
 _NO_CONTEXT = ("Cannot find context", "Could not find object")
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
 
@@ -75,12 +75,12 @@ class Frame:
     """A document in a frame of the tab."""
 
     id: str
-    """Of the frame, for DevTools."""
+    """DevTools id of the frame."""
     url: str
     loader: str
-    """Of the document: another one when another document is there."""
+    """Id of the document's load; each document has its own."""
     session: str = ""
-    """Of DevTools; empty: the tab's own."""
+    """DevTools session; empty: the tab's own."""
     parent: str = ""
     """The frame around it; empty for the tab's main frame, and where it is not known."""
     number: int = 0
@@ -93,12 +93,12 @@ class Frame:
 
 @dataclass
 class Numbering:
-    """Of the refs of a session. They go on in each new document, so that none ever means another element."""
+    """Numbers of a session's refs. They continue in each new document, so that none is ever reused."""
 
     next: int = 1
 
     def reached(self, following: int) -> None:
-        """A document will go on with this number."""
+        """Continue with this number in the next document."""
         self.next = max(self.next, following)
 
 
@@ -106,7 +106,7 @@ class _World(NamedTuple):
     """Our code in a document."""
 
     loader: str
-    """Of the document."""
+    """Id of the document's load."""
     context: int
     mcpb: str
     """Object id of `mcpb` there, which no other document has."""
@@ -120,15 +120,15 @@ class Page(Devtools):
     ) -> None:
         super().__init__(transport, host, tab_id, session)
         self.in_hand = trio.Lock()
-        """Of who has the pointer and the keys there: presses of two calls at once would mix."""
+        """Lock of pointer and keyboard: the presses of two calls would mix."""
         self._world = f"mcpb {secrets.token_hex(4)}"
         self._main = ""
         self._frames: list[Frame] | None = None
-        """As long as no event tells otherwise."""
+        """Frames of the last look, until an event invalidates them."""
         self.has_silent_frames = False
-        """Whether a frame did not answer at the last look: `frames` does not have it."""
+        """True if a frame did not respond at the last look: `frames` omits it."""
         self._looked_at: object = None
-        """Which look at them is the newest."""
+        """Number of the latest look at the frames."""
         self._numbers: dict[str, int] = {}
         """By frame."""
         self._worlds: dict[str, _World] = {}
@@ -159,7 +159,7 @@ class Page(Devtools):
         self._frames = self._looked_at = None
 
     async def _look_for_frames(self) -> list[Frame]:
-        """Those of all processes at once: one that hangs keeps nobody waiting for another."""
+        """Return the frames of all processes, asked concurrently: one that hangs delays no other."""
         trees: dict[str, Params | None] = {"": await self._tree("")}
         failed: list[ToolError | CallError] = []
 
@@ -206,13 +206,13 @@ class Page(Devtools):
             yield from self._frames_in(child, session)
 
     async def main(self) -> Frame:
-        """The main frame."""
+        """Return the main frame."""
         return (await self.frames())[0]
 
     async def blank_origin(self) -> str:
-        """Return the origin of an empty page: that of its opener, or nobody's (empty).
+        """Return the origin of a blank page: that of its opener, or empty.
 
-        Raises as `call`.
+        Raises as `call_script`.
         """
         if self.dialog:
             return self.dialog.origin
@@ -223,10 +223,10 @@ class Page(Devtools):
         return origins.get_web_origin(origin) or (origins.OPAQUE if has_opener else "")
 
     async def placement(self, frame: Frame) -> Placement:
-        """How a frame's viewport lies in the tab's.
+        """Return the placement of a frame's viewport in the tab's.
 
         Raises:
-            GoneError: it is not shown.
+            GoneError: the frame is not shown.
         """
         if frame.number == 0:
             return Placement()
@@ -248,9 +248,9 @@ class Page(Devtools):
         return Placement()
 
     async def frame_id_of(self, element: int, frame: Frame) -> str:
-        """Which frame an element of a document is, by its number in refs; empty: it is none.
+        """Return the DevTools id of the frame that an element shows; empty if it shows none.
 
-        Raises as `call` does.
+        Raises as `call_script`.
         """
         found = await self.evaluate(f"mcpb.element({{ref: {element}}})", frame, by_value=False)
         if "objectId" not in found:
@@ -263,11 +263,11 @@ class Page(Devtools):
     async def call(
         self, function: str, argument: Any = None, *, frame: Frame | None = None, timeout_s: float = COMMAND_S
     ) -> Any:
-        """What `mcpb.<function>(argument)` gives in a document (see `scripts`); by default the main frame's.
+        """Return the result of `mcpb.<function>(argument)` in a document (see `scripts`).
 
         Raises:
-            GoneError: another document is there now.
-            ElementError: our code cannot do it, in its words.
+            GoneError: the frame shows another document now.
+            ElementError: the script reports an error.
         """
         frame = frame or await self.main()
         expression = f"mcpb.{function}({json.dumps(argument or {})})"
@@ -279,9 +279,9 @@ class Page(Devtools):
     async def evaluate(
         self, expression: str, frame: Frame, *, by_value: bool = True, timeout_s: float = COMMAND_S
     ) -> Params:
-        """A RemoteObject: the value of an expression in our world of a document; a promise is waited for.
+        """Return the RemoteObject of an expression in the isolated world of a document; promises are awaited.
 
-        Objects are in the group OBJECTS. Raises as `call` does.
+        Objects are in the group OBJECTS. Raises as `call_script`.
         """
         function = f"function () {{ return ({expression}\n); }}"
         params: Params = {
@@ -311,11 +311,11 @@ class Page(Devtools):
             self.happened.note(ON_ITS_WAY)
 
     async def heard(self) -> None:
-        """Until events of what was done before have arrived: the page answers after them."""
+        """Wait until earlier events have arrived: the page's response follows them."""
         await self.evaluate(_NEXT_TASK, await self.main())
 
     def world(self, frame: Frame) -> int:
-        """The execution context of our code in a document in which it has just run."""
+        """Return the execution context of the script in a document in which it has just run."""
         return self._worlds[frame.id].context
 
     async def _in_our_world(self, params: Params, frame: Frame, timeout_s: float) -> Params:
@@ -342,10 +342,10 @@ class Page(Devtools):
         return answer
 
     async def _enter(self, frame: Frame) -> _World:
-        """Make a world of our own in the document, and put our code there.
+        """Create an isolated world in the document, and evaluate the script there.
 
         Raises:
-            GoneError: the frame shows another site now than when it was looked at: that is another decision.
+            GoneError: the frame shows another site now than at the last look, which needs another decision.
         """
         made = await self.command(
             "Page.createIsolatedWorld",
@@ -393,7 +393,7 @@ def _is_meant(frame: Frame) -> str:
 
 
 async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T | None:
-    """What a look into a frame inside the page gives; None: it is going away, has crashed, or hangs."""
+    """Return the result of a look into a frame; None if it is going away, has crashed, or hangs."""
     with trio.move_on_after(timeout_s):
         try:
             return await look()
@@ -406,7 +406,7 @@ async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T |
 
 
 def _failure(description: str) -> ToolError:
-    """What our code has thrown: `Error: <kind>: <sentence>`, then where."""
+    """Convert an exception of the script: `Error: <kind>: <sentence>`, then the stack."""
     text = single_line(description.partition("\n    at ")[0].removeprefix("Error: "), MAX_FAILURE)
     kind, _, sentence = text.partition(": ")
     return ElementError(kind, sentence) if kind in KINDS else ToolError(text)

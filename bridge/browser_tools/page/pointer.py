@@ -1,7 +1,7 @@
-"""From what a model points at to trusted input there: elements and points, the pointer, the wheel, drags.
+"""Pointer: from an element or a point to trusted input: clicks, the wheel, drags.
 
-All points are CSS pixels of the tab's viewport. An element is looked for again at the moment before the
-press, because pages move things when the pointer comes.
+All points are CSS pixels of the tab's viewport. An element is located again just before the press, because
+pages move things when the pointer arrives.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from native_host.protocol.untrusted_text import quote
 TRIES = 4
 """To get the pointer onto an element that moves."""
 MAX_DEPTH = 8
-"""Of frames in each other that a point is followed into."""
+"""Nested frames that a point is followed into."""
 DRAG_STEPS = 12
-"""Moves between the two ends of a drag: what is dragged over is told of it."""
+"""Moves between the two ends of a drag: elements below it receive events."""
 DRAG_BEGINS = 6.0
-"""So many pixels are a drag, and no click that trembled."""
+"""Pixels from which a movement is a drag and not a click."""
 MAX_NAME = 60
 TICK = 100
 """CSS pixels of one click of a wheel, as on most systems."""
@@ -44,20 +44,20 @@ _BUTTON_BITS = {"none": 0, "left": 1, "right": 2}
 
 @dataclass(frozen=True)
 class Seen:
-    """What is at a point."""
+    """Element at a point."""
 
     what: str
     """For a sentence: `button “Save”`; empty: nothing."""
     frames: tuple[tuple[Frame, Point], ...]
     """The innermost frame last, each with the point in it."""
     opens: str = ""
-    """What a click there opens outside of the page: list, files or colours."""
+    """Control that a click there opens outside of the page: list, files or colours."""
     is_meant: bool = False
     """A click there is one on the element that was meant."""
 
 
 async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | None = None) -> Seen:
-    """What is innermost at a point of a frame. `meant`: the id of a frame, and the element wanted in it."""
+    """Return the innermost element at a point. `meant`: a frame id, and the element wanted in it."""
     path: list[tuple[Frame, Point]] = []
     lies = await page.placement(frame)
     while True:
@@ -76,7 +76,7 @@ async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | Non
 
 
 async def frame_of(page: Page, frame: Frame, number: int) -> Frame | None:
-    """The frame that an iframe element shows."""
+    """Return the frame that an iframe element shows."""
     element = await page.evaluate(_element(number), frame, by_value=False)
     if "objectId" not in element:
         return None
@@ -92,14 +92,14 @@ def _element(number: int) -> str:
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """What a page's element is called in a sentence."""
+    """Return an element's name for a sentence."""
     role, name = found.get("role", ""), found.get("name", "")
     return f"{role} {quote(name, MAX_NAME)}" if name else role
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where an element is."""
+    """Position of an element."""
 
     point: Point
     what: str
@@ -134,7 +134,7 @@ class Pointer:
         )
 
     async def spot(self, ref: Ref, frame: Frame, *, also_disabled: bool = True) -> Spot:
-        """Where an element is, scrolled into view.
+        """Return the position of an element, scrolled into view.
 
         Raises:
             ToolError: it is gone, hidden or covered.
@@ -195,9 +195,10 @@ class Pointer:
         await self._mouse("mouseWheel", at, deltaX=right, deltaY=down)
 
     async def drag(self, start: Point, end: Point) -> bool:
-        """From here to there with the left button; whether it was a drag of HTML, with data.
+        """Drag with the left button; return whether it was an HTML drag, with data.
 
-        The browser would hand such a drag to the system, whose pointer is the person's: DevTools take it.
+        The browser would pass such a drag to the system, whose pointer belongs to the user: DevTools
+        intercept it.
         """
         with _dragged(self._page) as carried:
             await self._page.command("Input.setInterceptDrags", {"enabled": True})
@@ -259,7 +260,7 @@ class Pointer:
 
 
 def steps(start: Point, end: Point) -> list[Point]:
-    """The points that a drag passes, its end included; the first is far enough to be a drag."""
+    """Return the points of a drag, its end included; the first is far enough to start it."""
     across, down = end.x - start.x, end.y - start.y
     far = max(abs(across), abs(down))
     first = min(1.0, DRAG_BEGINS / far) if far else 1.0
@@ -269,7 +270,7 @@ def steps(start: Point, end: Point) -> list[Point]:
 
 @contextmanager
 def _dragged(page: Page) -> Iterator[list[Any]]:
-    """The data of the drag that begins meanwhile, if one does."""
+    """Collect the data of a drag that begins meanwhile."""
     carried: list[Any] = []
 
     def hear(event: wire.CdpEvent) -> None:

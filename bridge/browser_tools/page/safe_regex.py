@@ -1,7 +1,7 @@
-"""A client's regular expression, applied to what pages wrote, in time that grows with the text alone.
+"""Regular expressions of clients on page text, in linear time.
 
-Python's `re` can take years for a short line of a page that has read the expression. The engine behind
-`jsonschema_rs` cannot; it has neither look-around nor back-references, and is reached through a schema.
+Python's `re` can take years for a short line of a page that knows the expression. The engine behind
+`jsonschema_rs` cannot; it has neither look-around nor back-references, and is used through a schema.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _CACHE_BYTES = 64 * 1024
 
 
 def compiled(expression: str) -> Callable[[str], bool]:
-    """Whether a text has a match anywhere in it, in upper or lower case.
+    """Return a predicate for texts with a match anywhere, ignoring case.
 
     Raises:
-        ToolError: it is no regular expression that can be used.
+        ToolError: the expression is invalid.
     """
     import jsonschema_rs  # noqa: PLC0415  (with the first pattern, docs/DEVELOPMENT.md "Cold start")
 

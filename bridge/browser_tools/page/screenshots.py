@@ -1,7 +1,7 @@
-"""Screenshots, and the pixels that models point with: those of the picture of the whole viewport.
+"""Screenshots, and the coordinates that models use: pixels of the picture of the whole viewport.
 
-A viewport larger than the bound is scaled down, by a factor that follows from its size alone. So a point
-means the same if the picture was asked for smaller, or in another format, or on a screen with finer pixels.
+A viewport above the limit is scaled down by a factor that depends on its size alone. So a coordinate stays
+valid if the picture was requested smaller, in another format, or on a screen with finer pixels.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from bridge.browser_tools.tool_output import ToolError
 MAX_EDGE = 1568
 """Pixels of a picture's longer edge: what is longer, models are shown scaled down."""
 MAX_PIXELS = 1_150_000
-"""Of a picture."""
+"""Pixels of a picture."""
 MAX_BYTES = 3 * 1024 * 1024
-"""Of a picture: a PNG that is larger is made a JPEG."""
+"""Bytes of a picture: a larger PNG becomes a JPEG."""
 MAX_PART = 20_000
 """CSS pixels of the longer edge of what is captured at once: the browser has to draw all of it."""
 MAX_ENLARGED = 4.0
-"""How many times larger than in a screenshot `zoom` shows something."""
+"""Largest enlargement of `zoom` relative to a screenshot."""
 QUALITY = 80
-"""Of a JPEG."""
+"""Quality of a JPEG."""
 CAPTURE_S = 20.0
 BAR_S = 0.6
-"""From the first command to the bar with which the browser warns the person; measured: 0.2 to 0.4 s."""
+"""Seconds from the first command to the browser's debugger bar; measured: 0.2 to 0.4 s."""
 
 Format = Literal["jpeg", "png"]
 
@@ -45,7 +45,7 @@ _RESIZED = """new Promise((resolve) => {
 
 
 class Point(NamedTuple):
-    """Where something is: in CSS pixels of the tab's viewport, or in a screenshot's pixels."""
+    """A point in CSS pixels of the tab's viewport, or in pixels of a screenshot."""
 
     x: float
     y: float
@@ -71,20 +71,20 @@ class Rect(NamedTuple):
 
 
 def factor(width: float, height: float) -> float:
-    """What a picture of that size is scaled by to keep the bounds; 1 if it does."""
+    """Return the factor that scales a picture to the limits; at most 1."""
     return min(1.0, MAX_EDGE / max(width, height, 1), math.sqrt(MAX_PIXELS / max(width * height, 1)))
 
 
 @dataclass(frozen=True)
 class View:
-    """What a tab shows, in CSS pixels."""
+    """Viewport of a tab, in CSS pixels."""
 
     width: int
     height: int
     ratio: float
     """The screen's pixels for each of them, with the browser's zoom."""
     left: float
-    """How far the page is scrolled."""
+    """Scroll position of the page."""
     top: float
     page_width: float
     page_height: float
@@ -96,11 +96,11 @@ class View:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Of a screenshot."""
+        """Size of a screenshot."""
         return max(1, round(self.width * self.factor)), max(1, round(self.height * self.factor))
 
     def point_at(self, coordinate: list[float]) -> Point:
-        """A point of the screenshot, in the viewport.
+        """Convert a point of the screenshot to the viewport.
 
         Raises:
             ToolError: it is outside.
@@ -115,14 +115,14 @@ class View:
         return Point(min(x / self.factor, self.width - 0.5), min(y / self.factor, self.height - 0.5))
 
     def shown_at(self, point: Point) -> Point:
-        """A point of the viewport, in the screenshot."""
+        """Convert a point of the viewport to the screenshot."""
         return Point(point.x * self.factor, point.y * self.factor)
 
     def part(self, region: list[float]) -> Rect:
-        """A region of the screenshot in the viewport, or in what the page has around it.
+        """Convert a region of the screenshot to the viewport, or to the page around it.
 
         Raises:
-            ToolError: there is nothing of the page in it, or too much.
+            ToolError: the region has no part of the page, or is too large.
         """
         left, top, right, bottom = (value / self.factor for value in region)
         whole = self.whole
@@ -153,7 +153,7 @@ class View:
         )
 
     def shows(self, part: Rect) -> bool:
-        """Whether all of it is in the viewport."""
+        """Return whether all of it is in the viewport."""
         return part.left >= 0 and part.top >= 0 and part.right <= self.width and part.bottom <= self.height
 
 
@@ -168,13 +168,13 @@ class Shot(NamedTuple):
 
 @dataclass
 class Shown:
-    """What a session was shown of its tabs: a point in an older picture may mean something else by now."""
+    """Screenshots that a session has seen: a point in an older one may be outdated."""
 
     sizes: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """Of the last screenshot of each tab, by native host and tab."""
+    """Size of the last screenshot of each tab, by native host and tab."""
 
     def note(self, page: Page, view: View) -> None:
-        """It has a screenshot now."""
+        """Record a screenshot."""
         self.sizes[page.host, page.tab_id] = view.size
 
     def check(self, page: Page, view: View) -> None:
@@ -193,10 +193,10 @@ class Shown:
 
 
 async def view_of(page: Page, main: Frame) -> View:
-    """What the tab shows now.
+    """Return the current view of a tab.
 
-    When the browser lets a debugger in, its bar comes a moment later, and what is shown is less high from
-    then on: a screenshot from before would be of another size, and its coordinates not those of the page.
+    The browser's debugger bar appears a moment after attaching and reduces the height: an earlier screenshot
+    would have another size, and its coordinates would be wrong.
     """
     until_bar = page.begun_at + BAR_S - trio.current_time()
     if page.is_shown and until_bar > 0:
@@ -211,12 +211,12 @@ async def view_of(page: Page, main: Frame) -> View:
 
 
 async def screenshot(page: Page, view: View, scale: float, kind: Format) -> Shot:
-    """The viewport, `scale` times as large as in the pixels that models point with."""
+    """Take a picture of the viewport, scaled relative to the pixels that models use."""
     return await _capture(page, view, Rect(0, 0, view.width, view.height), view.factor * scale, kind)
 
 
 async def close_up(page: Page, view: View, part: Rect, scale: float, kind: Format) -> Shot:
-    """A part of the page as large as the bounds let it be, times `scale`."""
+    """Take a picture of a part of the page as large as the limits allow, times `scale`."""
     edge, area = MAX_EDGE / max(part.width, part.height), math.sqrt(MAX_PIXELS / (part.width * part.height))
     return await _capture(page, view, part, min(edge, area, view.factor * MAX_ENLARGED) * scale, kind)
 

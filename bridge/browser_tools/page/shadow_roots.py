@@ -1,4 +1,4 @@
-"""Shadow roots that a page has closed: DevTools see them, and hand them to our code in the document."""
+"""Closed shadow roots: DevTools pass them to the script in the document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bridge.browser_tools.page.devtools import CommandError
 from bridge.browser_tools.page.page import OBJECTS, Frame, Page
 
 MAX_DEPTH = 3
-"""Of closed roots in each other that are opened in one look."""
+"""Nested closed roots that are opened in one look."""
 _HOSTS = "mcpb.hostsWithoutRoot().hosts.map((ref) => mcpb.element({ref}))"
 _ADOPT = "function (root) { mcpb.adopt(this, root); }"
 
@@ -29,7 +29,7 @@ async def adopt(page: Page, frame: Frame) -> None:
 
 
 async def _hosts(page: Page, frame: Frame) -> list[str]:
-    """The object ids of elements that may have a closed root."""
+    """Return the object ids of elements that may have a closed root."""
     found = await page.evaluate(_HOSTS, frame, by_value=False)
     if found.get("description") == "Array(0)":
         return []
@@ -40,7 +40,7 @@ async def _hosts(page: Page, frame: Frame) -> list[str]:
 
 
 async def _adopt_root(page: Page, frame: Frame, host: str) -> bool:
-    """Whether there is one."""
+    """Pass the closed root of an element to the script; return whether it has one."""
     command = partial(page.command, session=frame.session)
     with suppress(CommandError):  # the element has gone meanwhile
         about = (await command("DOM.describeNode", {"objectId": host}))["node"]

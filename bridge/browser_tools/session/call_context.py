@@ -78,10 +78,10 @@ class CallContext:
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def browser(self) -> Browser:
-        """The browser that the session works in.
+        """Return the browser that the session works in.
 
         Raises:
-            ToolError: none is connected; it says what is missing.
+            ToolError: no browser is connected; the text says what is missing.
         """
         try:
             return tab_access.chosen_browser(self.services.registry, self.state, self.session)
@@ -136,7 +136,7 @@ class CallContext:
         return await self.wait_announced({at: BoundDocument(announced)})
 
     async def _requests_of_blank(self, place: TabRef) -> list[AccessRequest]:
-        """An empty page has the origin of the page that opened it, which only the browser knows."""
+        """Return the access requests of a blank page, which has the origin of its opener."""
         if place.tab.url not in ("", "about:blank") or not supports_devtools(place.browser):
             return []
         try:
@@ -160,13 +160,13 @@ class CallContext:
         await self.permissions.admit(AccessRequest(browser, origin))
 
     def record(self, browser: Browser, origin: str = "", tab_id: int | None = None) -> None:
-        """Where this call is made, as far as it is known by now."""
+        """Record the location of this call, as far as it is known."""
         self.recording.site = site_of(browser, origin, tab_id)
         self.recording.own_name = self.recording.name
         self._touch(origin)
 
     def may_read(self, origin: str) -> bool:
-        """Whether what a document of this origin says may be told, inside a page that may be used."""
+        """Return whether texts of this origin may be reported, inside an admitted page."""
         is_allowed = self.permissions.judge(AccessRequest(self.browser(), origin)).outcome != "no"
         if is_allowed:
             self._touch(origin)
@@ -179,10 +179,10 @@ class CallContext:
         return text
 
     def check_frame(self, origin: str) -> None:
-        """A document inside a page that may be used is to be acted on.
+        """Check an action on a document inside an admitted page.
 
         Raises:
-            ToolError: its site may not be used.
+            ToolError: its site is forbidden.
         """
         if not self.may_read(origin):
             whose = origins.format_origin(origin)
@@ -244,10 +244,10 @@ class CallContext:
         return self.permissions.judge(AccessRequest(self.browser(), origins.OPAQUE)).outcome == "no"
 
     def check_here(self, origin: str) -> None:
-        """A tab shows a page of this origin now, whatever it showed when it was admitted.
+        """Check the origin of the page that a tab shows now, whatever it showed when it was admitted.
 
         Raises:
-            ToolError: it has gone to a site that may not be used, or not unasked.
+            ToolError: its site is forbidden, or needs a prompt.
         """
         if not self.may_see(origin):
             there = origins.format_origin(origin)
@@ -273,7 +273,7 @@ class CallContext:
         return self.page_of(await self.use_tab(tab_id))
 
     def page_of(self, place: TabRef) -> Page:
-        """A tab that this session may use, for DevTools."""
+        """Return the DevTools page of a tab that this session may use."""
         host, tab_id = place.browser.host, place.tab.tab_id
         if not supports_devtools(place.browser):
             raise ToolError(
@@ -358,7 +358,7 @@ class CallContext:
         return max(own, key=lambda tab: tab.last_accessed).tab_id
 
     async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> TabRef:
-        """A tab of the session's own, in its group; its current one from now on."""
+        """Create a tab in the session's group, and make it current."""
         browser = browser or self.browser()
         check_extension(browser)
         asked = wire.CreateTab(session=self.session.id, url=url, title=self.session.title)
@@ -369,7 +369,7 @@ class CallContext:
         return tab_access.find_tab(self.services.registry, self.state, self.session, created.tab_id)
 
     async def seen(self, is_so: Callable[[], bool]) -> bool:
-        """Wait until the browser has announced what makes it so, at most SEEN_S."""
+        """Wait until announcements of the browser fulfill the condition, at most SEEN_S."""
         return await self.services.news.wait_until(is_so, until=trio.current_time() + SEEN_S)
 
     async def ask_browser(

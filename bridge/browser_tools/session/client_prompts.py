@@ -72,7 +72,7 @@ class ClientPrompts:
 
     @property
     def supports_elicitation(self) -> bool:
-        """Whether the client can ask the user."""
+        """Return whether the client can ask the user."""
         return self.caller.on_question is not None
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None) -> Any:
@@ -116,7 +116,7 @@ class ClientPrompts:
 
     @property
     def supports_sampling(self) -> bool:
-        """Whether the client offers its model, and the configuration allows its use."""
+        """Return whether the client offers its model, and the configuration allows its use."""
         return self.caller.on_prompt is not None and self.services.settings.find_with_model
 
     async def sample(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:

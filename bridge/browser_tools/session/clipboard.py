@@ -15,7 +15,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool_output import ToolError
 
 MAX_CHARS = 100_000
-"""Of the text that is kept for a session."""
+"""Characters of a session's text."""
 _INSTEAD = "Use type with the text."
 
 
@@ -24,12 +24,12 @@ class CopiedText(NamedTuple):
 
     text: str
     origins: tuple[str, ...]
-    """Of the frame and of the page around it."""
+    """Origins of the frame and of the page around it."""
 
 
 @dataclass
 class SessionClipboard:
-    """What a session copied last; None: nothing, or nothing that is known."""
+    """Text that a session copied last; None if unknown."""
 
     copied: CopiedText | None = None
 

@@ -113,7 +113,7 @@ class Permissions:
 
     @property
     def grants(self) -> SessionGrants:
-        """What the user has approved for the session."""
+        """Return the user's approvals for the session."""
         return self.state.of(SessionGrants)
 
     def judge(self, request: AccessRequest) -> Decision:

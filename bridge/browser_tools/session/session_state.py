@@ -1,7 +1,4 @@
-"""What is kept for a session as long as it lasts: pictures, its current tab, its browser, what captures.
-
-Bounded, in memory, and gone with the session.
-"""
+"""State of a session: pictures, current tab, browser, captures. It is limited and ends with the session."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from bridge.browser_tools.page.page import Numbering, Page
 
 MAX_PICTURES = 50
 MAX_PICTURE_BYTES = 64 * 1024 * 1024
-"""Of all pictures of a session together."""
+"""Bytes of all pictures of a session."""
 
 T = TypeVar("T")
 
@@ -61,31 +58,31 @@ class Pictures:
 
 @dataclass
 class SessionState:
-    """Of one session."""
+    """State of one session."""
 
     profile: str = ""
-    """Of the browser that it works in; empty: none was chosen."""
+    """Profile of the chosen browser; empty without a choice."""
     browser_pid: int = 0
-    """Of that browser when it was chosen."""
+    """Process id of that browser when it was chosen."""
     tab_id: int | None = None
     """Its current tab."""
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)
     """By native host and tab."""
     numbering: Numbering = field(default_factory=Numbering)
-    """Of refs, in whatever tab."""
+    """Numbers of refs, in all tabs."""
     pictures: Pictures = field(default_factory=Pictures)
     others: dict[type, Any] = field(default_factory=dict)
-    """What single families keep, by its type."""
+    """State of single tools, by its type."""
 
     def of(self, kind: type[T]) -> T:
-        """What a family keeps: made when it is first needed."""
+        """Return the state of this type, created on first use."""
         if kind not in self.others:
             self.others[kind] = kind()
         found: T = self.others[kind]
         return found
 
     def let_go(self) -> None:
-        """The session is over."""
+        """Release all tabs: the session ends."""
         for page in self.pages.values():
             page.let_go()
         self.pages.clear()

@@ -1,7 +1,7 @@
-"""Which tabs a session may use, and how: its own, those handed over, or what the policy adds. Pure.
+"""Access of a session to tabs: its own, those handed over, or what the policy adds. Sans-IO.
 
-`permissions.py` checks whose they are, and the extension once more (docs/PROTOCOL.md); what the person opens
-beyond that is asked for without a session.
+`permissions.py` checks ownership, and so does the extension (docs/PROTOCOL.md); requests for tabs that the
+user opened to all sessions carry no session.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class TabRef:
     tab: wire.Tab
 
     def is_mine(self, session: Session) -> bool:
-        """Whether the extension lets the session command it."""
+        """Return whether the extension lets the session command it."""
         return self.tab.owner == session.id or (self.tab.owner is None and self.tab.handed_over)
 
 
 def called(browser: Browser) -> str:
-    """What a person calls a browser: the profile's label, else its brand and version."""
+    """Return the display name of a browser: the profile's label, else brand and version."""
     assert browser.hello is not None, "only known browsers are asked for"
     about = browser.hello.browser
     return single_line(browser.hello.profile.label or f"{about.brand} {about.version}", MAX_NAME)
 
 
 def live_browsers(registry: Registry) -> list[Browser]:
-    """The browsers that can be reached, the oldest first."""
+    """Return the browsers that can be reached, the oldest first."""
     return [browser for browser in registry.browsers() if browser.is_live]
 
 
 def device_id(browser: Browser, among: Iterable[Browser]) -> str:
-    """What clients call a browser: its profile's id, with the process id where a profile was copied."""
+    """Return the device id of a browser: its profile's id, with the process id where a profile was copied."""
     twins = [other for other in among if other.profile == browser.profile]
     return browser.profile if len(twins) < 2 else f"{browser.profile}.{browser.pid}"
 
 
 def chosen_browser(registry: Registry, kept: SessionState, session: Session) -> Browser:
-    """The browser that a session works in: the one it has chosen, else where it has tabs, else the last used.
+    """Return the browser of a session: the chosen one, else the one with its tabs, else the last used.
 
-    Another product's extension is the last choice.
+    The extension of Claude in Chrome is the last choice.
 
     Raises:
         NoBrowserError: no browser is connected.
@@ -84,7 +84,7 @@ def chosen_browser(registry: Registry, kept: SessionState, session: Session) -> 
 
 
 def channel_in_use(registry: Registry, kept: SessionState, session: Session) -> Browser | None:
-    """The browser that a session works in, where that is another product's extension."""
+    """Return the browser of a session if it is the extension of Claude in Chrome."""
     if any(browser.is_channel for browser in live_browsers(registry)):
         with suppress(ToolError):
             browser = chosen_browser(registry, kept, session)
@@ -110,10 +110,10 @@ def _is_chosen(browser: Browser, kept: SessionState) -> bool:
 
 
 def find_tab(registry: Registry, kept: SessionState, session: Session, tab_id: int) -> TabRef:
-    """The tab that a session names: in its browser, else in the only other one that has it.
+    """Return the tab that a session names: in its browser, else in the only other one that has it.
 
     Raises:
-        CallError: there is none.
+        CallError: no browser has it.
     """
     found = [
         place

@@ -1,7 +1,6 @@
 """Permission to give files of this machine to a site: the user is asked once per site and session.
 
-Which files may be given at all is decided in `upload_sources.py`. Files below `browser.upload_dirs` need no
-prompt.
+`upload_sources.py` decides which files may be given. Files below `browser.upload_dirs` need no prompt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several tools in one call, one after the other: `browser_batch`; shortcuts are run the same way."""
+"""`browser_batch`: several tools in one call, in sequence; shortcuts run the same way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bridge.errors import CallError, format_error
 from bridge.hub.argument_validation import Arguments
 
 LIMIT_S = 150.0
-"""For all steps together, without the time in which a person is asked."""
+"""Seconds for all steps together, without the time of prompts."""
 ENDING_S = 5.0
 """Afterwards, for telling what was done."""
 MAX_STEPS = 100
@@ -34,18 +34,18 @@ class Step(msgspec.Struct, kw_only=True):
 
 
 class StepResult(msgspec.Struct, rename="camel"):
-    """What became of a step."""
+    """Result of a step."""
 
     name: str
     ok: bool
     told: dict[str, Any]
     """As the tool itself tells it; of one that failed the `message` alone."""
     images: int
-    """How many of the pictures, which follow in the order of the steps, are its own."""
+    """Number of its pictures, which follow in the order of the steps."""
 
 
 class Batch(ToolOutput, kw_only=True):
-    """What became of all steps."""
+    """Results of all steps."""
 
     results: list[StepResult]
     failed_at: int | None
@@ -54,7 +54,7 @@ class Batch(ToolOutput, kw_only=True):
 
 
 class BrowserBatch(ToolInput):
-    """Of `browser_batch`."""
+    """Input of `browser_batch`."""
 
     actions: Annotated[
         list[Step],
@@ -72,7 +72,7 @@ class Ran:
     total: int
     results: list[StepResult] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
-    """What pages wrote, each marked by itself."""
+    """Page texts, each marked."""
     images: list[Image] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class Ran:
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
     def answered(self, name: str, answer: ToolResult) -> None:
-        """The next step gave this."""
+        """Add the result of the next step."""
         told = msgspec.to_builtins(answer.output)
         self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
@@ -107,11 +107,11 @@ class Ran:
         self.links += answer.links
 
     def failed(self, name: str, text: str) -> None:
-        """The next step failed."""
+        """Add the failure of the next step."""
         self.results.append(StepResult(name, False, {"message": text}, 0))
 
     def answer(self, told: ToolOutput) -> ToolResult:
-        """Everything, with `told` as the structured part."""
+        """Return all results, with `told` as the structured part."""
         return ToolResult(
             told,
             "\n".join(self.pages),
@@ -168,7 +168,7 @@ def _check(context: CallContext, steps: Sequence[Step]) -> None:
 
 
 def complaint_about(step: Step, context: CallContext) -> str:
-    """Why it cannot be run whatever the pages are like; empty if it can."""
+    """Return the reason why a step can never run; empty if it may."""
     tool = context.services.tools.get(step.name)
     if tool is None:
         names = ", ".join(name for name in context.services.tools if name not in ALONE)

@@ -1,4 +1,4 @@
-"""Which browsers are connected, and in which of them a session works."""
+"""Browsers that are connected, and the choice of the one in which a session works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListedBrowser(msgspec.Struct, rename="camel"):
 
     device_id: str
     name: str
-    """The profile's label, else the browser's brand and version; told apart where two are called alike."""
+    """The profile's label, else the browser's brand and version; made unique."""
     os: str
     is_local: bool
     on_this_computer: bool
@@ -51,7 +51,7 @@ class NoArguments(ToolInput):
 
 
 class SelectBrowser(ToolInput):
-    """Of `select_browser`."""
+    """Input of `select_browser`."""
 
     device_id: Annotated[
         str, Meta(description="Which one, by its deviceId from list_connected_browsers.")
@@ -59,7 +59,7 @@ class SelectBrowser(ToolInput):
 
 
 async def list_connected_browsers(_given: NoArguments, context: CallContext) -> ToolResult:
-    """What there is."""
+    """List the connected browsers."""
     listed = _listed(context)
     lines = [_line(each) for each in listed]
     message = "\n".join(["Connected browsers:", *lines]) if lines else context.services.whats_missing()
@@ -76,7 +76,7 @@ async def select_browser(given: SelectBrowser, context: CallContext) -> ToolResu
 
 
 async def switch_browser(_given: NoArguments, context: CallContext) -> ToolResult:
-    """Let the person choose, where there is a choice."""
+    """Let the user choose between several browsers."""
     connected = _connected(context)
     if len(connected) < 2:
         only = next(iter(connected.values()), None)
@@ -95,7 +95,7 @@ async def switch_browser(_given: NoArguments, context: CallContext) -> ToolResul
 
 
 def _connected(context: CallContext) -> dict[str, Browser]:
-    """By what clients call them, the oldest first."""
+    """Return the browsers by device id, the oldest first."""
     browsers = tab_access.live_browsers(context.services.registry)
     return {tab_access.device_id(browser, browsers): browser for browser in browsers}
 

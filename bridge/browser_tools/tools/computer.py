@@ -75,7 +75,7 @@ async def _prepare_action(given: Computer, context: CallContext, page: Page) -> 
 
 
 async def _news(context: CallContext, place: TabRef, page: Page, tabs: set[int]) -> str:
-    """What has come of an action, for the end of its sentence."""
+    """Describe the effects of an action, for the end of its sentence."""
     news = context.take_notes(page)
     for tab in await _new_tabs(context, place, tabs):
         news += f" It opened tab {tab.tab_id}, which is yours; your current tab is still {page.tab_id}."
@@ -83,7 +83,7 @@ async def _news(context: CallContext, place: TabRef, page: Page, tabs: set[int])
 
 
 async def _new_tabs(context: CallContext, place: TabRef, known: set[int]) -> list[wire.Tab]:
-    """The session's tabs that were not there before; loaded, unless that takes long."""
+    """Return the session's new tabs; loaded, unless that takes long."""
 
     def fresh() -> list[wire.Tab]:
         return [tab for tab in place.browser.tabs.values() if tab.tab_id not in known]
@@ -121,13 +121,13 @@ async def _answer_dialog(given: Computer, context: CallContext, page: Page) -> T
 
 
 def _pressed(given: Computer) -> set[str]:
-    """Raises a ToolError if something is no key."""
+    """Return the pressed keys. Raises a ToolError for an unknown one."""
     text = given.text if isinstance(given.text, str) else ""
     return {chord.key.key for chord in keyboard.sequence_in(text)}
 
 
 async def _stop(given: Computer, context: CallContext, page: Page) -> ToolResult:
-    """As the browser's own Escape: a page that waits for the next one cannot be told of the key."""
+    """Stop loading like the browser's own Escape: a loading page cannot receive the key."""
     await page.command("Page.stopLoading")
     await page.rest()
     said = "Stopped the tab's way to another page; it stays on this one."
@@ -186,7 +186,7 @@ async def _zoom(action: ActionContext) -> ActionResult:
 
 
 async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> ToolResult:
-    """With the picture, kept for `upload_image` and for reading it by its link."""
+    """Return the result with the picture, stored for `upload_image` and for its link."""
     action.context.check_here((await action.page.main()).origin)  # it may be a picture of another page
     await action.context.check_picture(action.page)
     picture = action.context.state.pictures.keep(shot.data, shot.mime_type)
@@ -214,7 +214,7 @@ async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> Too
 
 
 async def _wait(given: Computer, context: CallContext, place: TabRef) -> ToolResult:
-    """The page is left alone meanwhile."""
+    """Wait without touching the page."""
     if isinstance(given.duration, UnsetType):
         raise ToolError("wait needs duration, in seconds (at most 30).")
     tab_id, tabs = place.tab.tab_id, place.browser.tabs

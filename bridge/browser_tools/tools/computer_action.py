@@ -26,7 +26,7 @@ LEFT = "Then the tab left for another document, and the rest was not done. Look 
 
 
 class Computer(ToolInput):
-    """What to do, and where."""
+    """Input of `computer`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Annotated[
@@ -125,7 +125,7 @@ class Computer(ToolInput):
 
 
 class Taken(msgspec.Struct, rename="camel", kw_only=True):
-    """A picture that was taken."""
+    """A screenshot."""
 
     image_id: str
     uri: str
@@ -133,23 +133,23 @@ class Taken(msgspec.Struct, rename="camel", kw_only=True):
     width: int
     height: int
     path: str | None = None
-    """Where it was saved."""
+    """Path of the saved file."""
 
 
 class Acted(ToolOutput, kw_only=True):
-    """What was done."""
+    """The action and its target."""
 
     action: str
     tab_id: int
     target: str = ""
-    """What it was done to, in the page's words."""
+    """Target of the action, in the page's words."""
     picture: Taken | None = None
     untrusted: tuple[str, ...] = ("target",)
 
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What an action has done."""
+    """Effect of an action."""
 
     said: str
     """A sentence."""
@@ -159,7 +159,7 @@ class ActionResult:
 
 @dataclass
 class ActionContext:
-    """What an action works with."""
+    """Page, view and input of an action."""
 
     given: Computer
     context: CallContext
@@ -169,28 +169,28 @@ class ActionContext:
     pointer: Pointer
 
     def at(self, coordinate: list[float]) -> Point:
-        """A point that a model has seen in a screenshot, in the viewport.
+        """Convert a point of a screenshot to the viewport.
 
         Raises:
-            ToolError: it is outside, or the screenshot was of another size.
+            ToolError: it is outside, or the screenshot had another size.
         """
         self.context.state.of(Shown).check(self.page, self.view)
         return self.view.point_at(coordinate)
 
     def told(self, point: Point) -> str:
-        """A point in a screenshot's pixels."""
+        """Return a point in pixels of a screenshot, as text."""
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
     async def frame(self, ref: element_refs.Ref) -> Frame:
-        """The document that an element is in. Raises as `reading.frame_of`."""
+        """Return the document of an element. Raises as `read_page.frame_of`."""
         return await read_page.frame_of(self.context, self.page, ref)
 
     async def look(self, point: Point) -> Seen:
-        """What is at a point.
+        """Return the element at a point.
 
         Raises:
-            ToolError: it is of a site that may not be used, in a frame, or its site is not known.
+            ToolError: it belongs to a forbidden site, in a frame, or its site is unknown.
         """
         seen = await look(self.page, self.main, point)
         self.context.check_silent_frames(self.page)
@@ -205,9 +205,9 @@ class ActionContext:
 
     @asynccontextmanager
     async def input(self) -> AsyncIterator[None]:
-        """What is pressed here may open a dialog, which is then told of: the input has arrived.
+        """Run an input; a dialog that it opens is reported, and the input counts as done.
 
-        A file chooser would be the system's, in front of the user and out of our reach: it is not shown.
+        A file chooser would be the system's, in front of the user and out of reach: it is not shown.
         """
         await self.page.keep_choosers()
         try:
@@ -218,5 +218,5 @@ class ActionContext:
 
 
 def add_article(what: str) -> str:
-    """Return the words for an element with an article; empty words mean that there is none."""
+    """Return the words for an element with an article; empty words mean that nothing is there."""
     return f"the {what}" if what else "nothing"

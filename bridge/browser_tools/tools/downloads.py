@@ -1,4 +1,4 @@
-"""Where a picture is saved that a person is to have as a file: among their downloads."""
+"""Directory for pictures that the user gets as files: among the downloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)
 
 
 def downloads(environ: Mapping[str, str] = os.environ) -> Path:
-    """What the environment or the desktop names (xdg-user-dirs), else ~/Downloads; else a folder of ours."""
+    """Return the directory from environment or xdg-user-dirs, else ~/Downloads, else one of mcpb."""
     home = user_home(environ)
     for named in (environ.get("XDG_DOWNLOAD_DIR", ""), _configured(home, environ), "$HOME/Downloads"):
         folder = Path(named.replace("$HOME", str(home)))
@@ -58,7 +58,7 @@ def save(data: bytes, name: str, folder: Path) -> Path:
 
 
 def file_name(wanted: str, suffix: str) -> str:
-    """A plain name with that suffix, of whatever a model calls the file."""
+    """Return a plain name with that suffix."""
     plain = re.sub(r"[^\w. -]", "_", wanted.replace("\\", "/").rpartition("/")[2]).strip(" .")
     stem = plain[: -len(suffix)] if plain.lower().endswith(suffix) else plain
     return f"{stem[:MAX_NAME] or 'picture'}{suffix}"

@@ -38,7 +38,7 @@ class Content(msgspec.Struct):
 
 
 class FileUpload(ToolInput, kw_only=True):
-    """Which files, and for whom."""
+    """Input of `file_upload`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     paths: (
@@ -61,7 +61,7 @@ class FileUpload(ToolInput, kw_only=True):
 
 
 class UploadImage(ToolInput, kw_only=True):
-    """Which picture, and for whom."""
+    """Input of `upload_image`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     image_id: Annotated[
@@ -93,21 +93,21 @@ class UploadImage(ToolInput, kw_only=True):
 
 
 class Uploaded(ToolOutput, kw_only=True):
-    """What the page has taken."""
+    """Files that the page accepted."""
 
     tab_id: int
     files: list[str]
     """Names that are there now."""
     role: str
     name: str
-    """Of what has taken them."""
+    """Name of the element that accepted them."""
     shows: str
     """Its text afterwards."""
     untrusted: tuple[str, ...] = ("files", "name", "shows")
 
 
 class _Given(msgspec.Struct, rename="camel"):
-    """What `mcpb.giveFiles` answers."""
+    """Result of `mcpb.giveFiles`."""
 
     how: str
     accepted: list[str]
@@ -158,7 +158,7 @@ async def _files(given: FileUpload, context: CallContext) -> list[LocalFile]:
 
 
 async def files_at(paths: Sequence[str], context: CallContext) -> list[LocalFile]:
-    """Those of this machine. The client is asked for its roots when one is in no folder that is known."""
+    """Read files of this machine. The client is asked for its roots if a file is in no known directory."""
     folders = Folders(context.session.folder, context.services.settings.upload_dirs)
     try:
         return await _read(paths, folders)
@@ -199,7 +199,7 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
 
 
 async def _target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
-    """The frame, and what is meant in it."""
+    """Return the frame, and the target in it."""
     if isinstance(given.ref, str):
         ref = element_refs.read(given.ref)
         return await frame_of(context, page, ref), {"ref": ref.number}
@@ -268,7 +268,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A file's name without folders, as a page may get it."""
+    """Return a file's name without directories."""
     return single_line(PurePosixPath(name.replace("\\", "/")).name, MAX_NAME) or "file"
 
 

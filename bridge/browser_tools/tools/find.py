@@ -1,7 +1,6 @@
 """`find`: elements of a page by words, in all of its frames.
 
-`find` by the client's own model, if it has one and the person allows it: it is shown the page's "
-"outline.
+The client's own model chooses them, if it has one and the user allows it: it receives the page's outline.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ NEAR = 0.6
 
 
 class Find(ToolInput):
-    """What to look for, and where."""
+    """Input of `find`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     query: Annotated[
@@ -78,9 +77,9 @@ class Found(ToolOutput, kw_only=True):
     tab_id: int
     matches: list[Match]
     found: int
-    """How many there were in all."""
+    """Number of all matches."""
     near: list[str]
-    """When nothing was found: names on the page that are like the query."""
+    """Similar names on the page, if nothing was found."""
     untrusted: tuple[str, ...] = ("matches", "near")
 
 
@@ -97,7 +96,7 @@ class _Element(msgspec.Struct, rename="camel"):
 
 
 class _Matches(msgspec.Struct, rename="camel"):
-    """What `mcpb.find` answers."""
+    """Result of `mcpb.find`."""
 
     matches: list[_Element]
     found: int
@@ -120,13 +119,13 @@ async def find(given: Find, context: CallContext) -> ToolResult:
 class _Outcome:
     matches: list[Match]
     count: int
-    """How many there were."""
+    """Number of all matches."""
     is_cut: bool = False
     near: list[str] = field(default_factory=list)
 
 
 async def _ranked(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
-    """The best of all frames together."""
+    """Return the best matches of all frames."""
     ranked: list[tuple[Frame, _Element]] = []
     count, is_cut = 0, False
     until = trio.current_time() + FRAMES_S
@@ -143,7 +142,7 @@ async def _ranked(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
 
 
 def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
-    """What the client's model has chosen."""
+    """Return the elements that the client's model has chosen."""
     urls = {frame.number: single_line(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
     why = "chosen by your model"
     return [
@@ -274,7 +273,7 @@ class Chosen(NamedTuple):
 
 
 async def choose(context: CallContext, tab_id: int, query: str) -> list[Chosen]:
-    """What the model means, the best first; only what is in the page. Empty: it says nothing of use."""
+    """Return the model's choice, the best first, if it is in the page. Empty: its answer is unusable."""
     page = await context.call_tool("read_page", {"tabId": tab_id, "max_chars": MAX_OUTLINE})
     assert isinstance(page.output, PageRead)
     said = await context.prompts.sample(
@@ -284,7 +283,7 @@ async def choose(context: CallContext, tab_id: int, query: str) -> list[Chosen]:
 
 
 def meant(said: str, outline: str) -> list[Chosen]:
-    """The elements of an outline that a model has named, in its order. Pure."""
+    """Return the elements of an outline that a model has named, in its order."""
     there = {chosen.ref: chosen for chosen in _elements(outline)}
     named = dict.fromkeys(read(ref) for ref in _REF.findall(said))
     return [there[ref] for ref in named if ref in there][:MAX_CHOSEN]

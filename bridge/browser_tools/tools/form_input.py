@@ -25,7 +25,7 @@ FILL_S = 5.0
 
 
 class FormInput(ToolInput, kw_only=True):
-    """Which control, and what it is to hold."""
+    """Input of `form_input`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     ref: Annotated[str, Meta(description="The control, by its ref from read_page or find.")]
@@ -42,7 +42,7 @@ class FormInput(ToolInput, kw_only=True):
 
 
 class Filled(ToolOutput, kw_only=True):
-    """What a control held, and holds."""
+    """Previous and current value of a control."""
 
     tab_id: int
     ref: str
@@ -56,7 +56,7 @@ class Filled(ToolOutput, kw_only=True):
 
 
 class _Fill(msgspec.Struct, rename="camel"):
-    """What `mcpb.fill` answers."""
+    """Result of `mcpb.fill`."""
 
     ok: bool
     was: str
@@ -66,7 +66,7 @@ class _Fill(msgspec.Struct, rename="camel"):
 
 
 async def form_input(given: FormInput, context: CallContext) -> ToolResult:
-    """Put it in as a person would, so that the page notices."""
+    """Fill a control as a user would, so that the page notices."""
     ref = element_refs.read(given.ref)
     page = await context.page(given.tab_id)
     frame = await frame_of(context, page, ref)
@@ -111,7 +111,7 @@ def _quoted(said: str) -> str:
 
 
 def _interrupted(context: CallContext, page: Page, ref: Ref, dialog: DialogError) -> ToolResult:
-    """The page has asked something because of the new value."""
+    """Return the result for a dialog that the page opened because of the new value."""
     told = Filled(
         message=f"The value was given to {ref}. {dialog}{context.take_notes(page)}",
         tab_id=page.tab_id,

@@ -34,7 +34,7 @@ MAX_ADDRESS = 300
 
 
 class GetPageText(ToolInput):
-    """Of which page, and how much."""
+    """Input of `get_page_text`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
@@ -44,7 +44,7 @@ class GetPageText(ToolInput):
 
 
 class PageText(ToolOutput, kw_only=True):
-    """What a page is about, in plain text."""
+    """Main text of a page."""
 
     tab_id: int
     title: str
@@ -57,7 +57,7 @@ class PageText(ToolOutput, kw_only=True):
 
 
 class _Text(msgspec.Struct, rename="camel"):
-    """What `mcpb.text` answers."""
+    """Result of `mcpb.text`."""
 
     text: str
     title: str
@@ -68,7 +68,7 @@ class _Text(msgspec.Struct, rename="camel"):
 
 
 async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
-    """What a page is about; if its main document says nearly nothing, what its frames say."""
+    """Return a page's main text; if its main document has nearly none, that of its frames."""
     page = await context.page(given.tab_id)
     frames = readable(context, await page.frames())
     most = most_chars(given.max_chars)

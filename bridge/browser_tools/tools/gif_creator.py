@@ -1,7 +1,7 @@
-"""A recording of what a session does: pictures of each action, made an animated GIF by `gif_creator`.
+"""`gif_creator`: a recording of a session's actions, exported as an animated GIF.
 
-Whatever tool acts on a page says so, by `before_action` where it points at something, and by `after_action`.
-While nothing is recorded that costs nothing.
+Every tool that acts on a page calls `before_action`, if it points at something, and `after_action`. Without a
+recording these cost nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ GIF = "image/gif"
 
 @dataclass
 class Recording:
-    """What a session has recorded."""
+    """Recording of a session."""
 
     is_running: bool = False
     frames: deque[gif_encoder.Frame] = field(default_factory=lambda: deque(maxlen=MAX_FRAMES))
     left_out: int = 0
-    """How many of the oldest frames had to go."""
+    """Number of oldest frames that were dropped."""
 
     def add(self, frame: gif_encoder.Frame) -> None:
         """One more; the oldest goes when there are too many."""
@@ -53,13 +53,13 @@ class Recording:
         self.frames.clear()
 
     def told(self) -> str:
-        """How much there is."""
+        """Size of the recording, as text."""
         count = f"{len(self.frames)} frame{'s' * (len(self.frames) != 1)}"
         return f"{count}, the newest ({self.left_out} older ones were left out)" if self.left_out else count
 
 
 async def before_action(context: CallContext, page: Page, label: str, *points: Point) -> None:
-    """An action is about to be done: what is seen now is kept, with a mark where it will be.
+    """Record the page before an action, with a mark at its place.
 
     One point is drawn as a click, two as a drag. They are in CSS pixels of the tab's viewport.
     """
@@ -67,12 +67,12 @@ async def before_action(context: CallContext, page: Page, label: str, *points: P
 
 
 async def after_action(context: CallContext, page: Page, label: str) -> None:
-    """An action on a page is done: what is seen of it is kept."""
+    """Record the page after an action."""
     await _keep(context, page, label, ())
 
 
 async def _keep(context: CallContext, page: Page, label: str, points: tuple[Point, ...]) -> None:
-    """A page that cannot or may not be seen is left out."""
+    """Add a frame, unless the page cannot or may not be seen."""
     recording = context.state.of(Recording)
     if not recording.is_running:
         return
@@ -103,7 +103,7 @@ Switch = bool | UnsetType
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
-    """What is drawn."""
+    """Parts that are drawn."""
 
     show_click_indicators: Annotated[Switch, Meta(description="A mark where something was clicked.")] = UNSET
     show_drag_paths: Annotated[
@@ -132,7 +132,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="
 
 
 class GifCreator(ToolInput):
-    """What to do with the recording."""
+    """Input of `gif_creator`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Annotated[
@@ -161,7 +161,7 @@ class GifCreator(ToolInput):
 
 
 class Exported(msgspec.Struct, rename="camel", kw_only=True):
-    """The GIF."""
+    """The exported GIF."""
 
     image_id: str
     uri: str
@@ -173,7 +173,7 @@ class Exported(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Recorded(ToolOutput, kw_only=True):
-    """The state of the recording."""
+    """State of the recording."""
 
     recording: bool
     frames: int

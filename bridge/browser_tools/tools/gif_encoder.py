@@ -1,4 +1,4 @@
-"""An animated GIF of a recording: what was done, drawn on what was seen. Pure, but slow: for a thread."""
+"""Encoder of animated GIFs: actions drawn on screenshots. Sans-IO, but slow: run it in a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 FRAME_MS = 1000
 AIM_MS = 700
-"""Of what is only about to be done."""
+"""Milliseconds of a frame before an action. @bridge/browser_tools/tools/gif_encoder.py:(BEST, WORST) Range of
+`quality`.
+"""
 LAST_MS = 2500
 """The last one stays longer, so that the end is seen."""
 MOST_COLOURS, FEWEST_COLOURS = 256, 32
@@ -29,19 +31,19 @@ _WHITE = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Frame:
-    """What was seen before or after an action."""
+    """Screenshot before or after an action."""
 
     data: bytes
     """A picture that Pillow reads."""
     label: str = ""
-    """What is done."""
+    """Name of the action."""
     marks: tuple[tuple[float, float], ...] = ()
-    """Where, in the picture's pixels: one point of a click, two of a drag."""
+    """Marks in the picture's pixels: one point of a click, two of a drag."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What is drawn, and how finely."""
+    """Parts that are drawn, and quality."""
 
     clicks: bool = True
     drags: bool = True
@@ -57,7 +59,7 @@ class Style:
 
     @property
     def colours(self) -> int:
-        """Of each frame."""
+        """Colours of each frame."""
         return round(MOST_COLOURS - self._coarse * (MOST_COLOURS - FEWEST_COLOURS))
 
     @property
@@ -66,9 +68,9 @@ class Style:
 
 
 def encode(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int]]:
-    """The GIF, and its size. Frames of another size than the first are fitted into it.
+    """Return the GIF and its size. Frames of other sizes are fitted into the first one's.
 
-    Only one frame at a time is there in full colours.
+    Only one frame at a time is in memory in full colours.
     """
     from PIL import Image  # noqa: PLC0415 - heavy, and seldom needed
 

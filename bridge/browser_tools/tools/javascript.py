@@ -1,8 +1,7 @@
 """`javascript_tool`: a client's script in a tab's page, in the page's own world.
 
-What it gives is made text where it lives (`script_value.js`). Of the page's data nothing is masked but the
-values of the cookies that scripts see, which nobody needs to read and which let in whoever has them. That
-keeps them out of transcripts; who is let run scripts in a page can do there what the person can.
+`script_value.js` converts the value to text in the page. Only the values of cookies are masked in it, which
+keeps them out of transcripts; a client that may run scripts in a page can do there what the user can.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Kind = Literal["json", "string", "preview", "undefined", "thrown", "none"]
 
 
 class Script(ToolInput):
-    """What to run."""
+    """Input of `javascript_tool`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Annotated[Literal["javascript_exec"], Meta(description="Always javascript_exec.")]
@@ -69,7 +68,7 @@ class Script(ToolInput):
 
 
 class Evaluated(ToolOutput):
-    """What a script gave, or threw."""
+    """Value or exception of a script."""
 
     tab_id: int
     type: Kind
@@ -79,7 +78,7 @@ class Evaluated(ToolOutput):
 
 
 class _Value(msgspec.Struct):
-    """Of `script_value.js`."""
+    """Result of `script_value.js`."""
 
     type: Literal["json", "string", "preview", "undefined"]
     text: str
@@ -153,10 +152,10 @@ def _about(value: _Value) -> str:
 
 
 def _interrupted(error: CommandError | CallError) -> str:
-    """What has become of a script that the browser tells no value of.
+    """Describe the state of a script for which the browser has no value.
 
     Raises:
-        CommandError, CallError: that is not known.
+        CommandError, CallError: the state is unknown.
     """
     said = error.said if isinstance(error, CommandError) else error.detail
     if isinstance(error, CallError) and has_left(error):
@@ -169,7 +168,7 @@ def _interrupted(error: CommandError | CallError) -> str:
 
 
 async def _given_up(page: Page) -> str:
-    """A script that has neither ended nor been stopped: it waits, or it runs since it has waited."""
+    """Describe a script that neither ended nor was stopped: it waits, or runs again after a wait."""
     try:
         await page.command("Runtime.evaluate", {"expression": "1"}, timeout_s=PROBE_S)
     except CallError:
@@ -188,7 +187,7 @@ async def _given_up(page: Page) -> str:
 
 
 async def _script(page: Page, text: str) -> _Script:
-    """Raises as `Page.command` does."""
+    """Compile a script. Raises as `Page.run_command` does."""
     expression = text.rstrip().rstrip(";")
     if await _is_expression(page, expression):
         return _Script(f"[({expression}\n)]", is_boxed=True)
@@ -196,7 +195,7 @@ async def _script(page: Page, text: str) -> _Script:
 
 
 async def _value(page: Page, script: _Script) -> _Value:
-    """Raises _ThrownError, and as `Page.command` does."""
+    """Run a script. Raises _ThrownError, and as `Page.run_command` does."""
     asked = {
         "expression": script.text,
         "replMode": True,  # `await` at the top, and the same `let` twice
@@ -229,10 +228,10 @@ async def _text_of(page: Page, script: _Script, found: dict[str, Any]) -> _Value
 
 
 def _read(made: dict[str, Any]) -> _Value:
-    """What `script_value.js` gives. It runs among the page's own objects, which may be anything.
+    """Decode the result of `script_value.js`, which runs among the page's own objects.
 
     Raises:
-        ToolError: it gives nothing of the kind.
+        ToolError: it is invalid.
     """
     try:
         value = msgspec.convert(made.get("value"), _Value)
@@ -245,7 +244,7 @@ def _read(made: dict[str, Any]) -> _Value:
 
 
 async def _is_expression(page: Page, text: str) -> bool:
-    """Whether it is one, as far as the browser's grammar tells: nothing is run.
+    """Return whether a script is an expression in the browser's grammar, without running it.
 
     Raises:
         ToolError: the page is busy.
@@ -264,7 +263,7 @@ async def _is_expression(page: Page, text: str) -> bool:
 
 
 async def _evaluated(page: Page, method: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """A RemoteObject."""
+    """Return a RemoteObject."""
     answer = await page.command(method, asked, timeout_s=LIMIT_S + 2 * SPARE_S)
     if details := answer.get("exceptionDetails"):
         said = await _thrown(page, details)
@@ -274,13 +273,13 @@ async def _evaluated(page: Page, method: str, asked: dict[str, Any]) -> dict[str
 
 
 def _is_unparsed(details: dict[str, Any], said: str) -> bool:
-    """Whether it is of the script's own grammar: then it was thrown nowhere."""
+    """Return whether it is a syntax error of the script itself, which has no stack."""
     is_grammar = details.get("exception", {}).get("className") == "SyntaxError"
     return is_grammar and "stackTrace" not in details and "\n    at " not in said
 
 
 async def _thrown(page: Page, details: dict[str, Any]) -> str:
-    """What a script has thrown, with the first lines of its stack."""
+    """Return an exception as text, with the first lines of its stack."""
     thrown = details.get("exception", {})
     if (object_id := thrown.get("objectId")) and thrown.get("subtype") != "error":
         asked = {
@@ -298,7 +297,7 @@ async def _thrown(page: Page, details: dict[str, Any]) -> str:
 
 
 def _literal(found: dict[str, Any]) -> str:
-    """A value that is no object, as JavaScript."""
+    """Return a primitive value as JavaScript."""
     if "unserializableValue" in found:
         return str(found["unserializableValue"])
     if found.get("type") == "symbol":

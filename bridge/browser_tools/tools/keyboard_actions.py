@@ -18,7 +18,7 @@ from bridge.browser_tools.tools.computer_action import LEFT, ActionContext, Acti
 from bridge.errors import CallError
 
 MAX_PRESSES = 500
-"""Of one `key`."""
+"""Presses of one `key` action."""
 MAX_KEYED = 500
 """Characters that `type` writes key by key: into editors, and where there is no field for text."""
 
@@ -161,10 +161,10 @@ async def _type_parts(action: ActionContext, parts: Iterable[str | keyboard.Chor
 
 
 async def _focused(action: ActionContext) -> tuple[Frame, dict[str, Any]]:
-    """The frame that has the focus, and what `focusInfo` says of what has it there.
+    """Return the frame that has the focus, and the result of `focusInfo` there.
 
     Raises:
-        ToolError: it is in a frame of a site that may not be used.
+        ToolError: it belongs to a forbidden site.
     """
     frame = action.main
     for _ in range(MAX_DEPTH):

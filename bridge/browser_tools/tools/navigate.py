@@ -27,9 +27,9 @@ LOAD_S = 30.0
 ANSWER_S = 3.0
 """For a page that may still be loading."""
 TOLD_S = 1.0
-"""Until DevTools tell of what the browser has told already."""
+"""Seconds until DevTools report a navigation that the browser has reported."""
 MAX_SHOWN = 80
-"""Characters of an address in a sentence of ours."""
+"""Characters of an address within a sentence."""
 MAX_TITLE = 500
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
@@ -41,7 +41,7 @@ _SCHEMES = ("http", "https")
 
 
 class Navigate(ToolInput, kw_only=True):
-    """Where to."""
+    """Input of `navigate`."""
 
     url: Annotated[
         str,
@@ -57,7 +57,7 @@ class Navigate(ToolInput, kw_only=True):
 
 
 class Navigated(ToolOutput, kw_only=True):
-    """Where the tab is now."""
+    """Page that the tab shows now."""
 
     tab_id: int
     url: str
@@ -119,10 +119,10 @@ async def _go(context: CallContext, place: TabRef, url: str) -> wire.Navigated:
 
 
 async def _without_page(context: CallContext, place: TabRef, page: Page | None, downloads: int) -> ToolResult:
-    """What has come of an address that no page has come of; `downloads`: how many there were before.
+    """Return the result of an address without a page; `downloads`: their number before.
 
     Raises:
-        ToolError: nobody knows.
+        ToolError: the outcome is unknown.
     """
     tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
     url = single_line(tab.url, MAX_URL)
@@ -146,9 +146,9 @@ async def _not_loaded(context: CallContext, place: TabRef, error: CallError) -> 
 
 
 async def _after_a_wait(context: CallContext, place: TabRef) -> str:
-    """What the tab shows that a page did not come to in time, as the end of a sentence.
+    """Describe the tab after a timeout, as the end of a sentence.
 
-    As long as no document has come, the one that is there does not answer: then the wait is ended.
+    Until a new document commits, the old one does not respond: then the load is stopped.
     """
     with suppress(ToolError, CallError):
         page = context.page_of(place)
@@ -173,7 +173,7 @@ async def _step(context: CallContext, place: TabRef, method: str) -> wire.Naviga
 
 
 async def _arrive(context: CallContext, here: wire.Navigated) -> None:
-    """Pages send people on: where the tab is now may be told only if it might have been asked for."""
+    """Check the final address: a page may redirect, and its address is reported only if it is allowed."""
     try:
         await context.admit(here.url)
     except CallError as error:

@@ -20,7 +20,7 @@ DEFAULT_TICKS = 3.0
 
 
 async def _onto(action: ActionContext, *, also_disabled: bool = False) -> tuple[Point, Seen]:
-    """The pointer on what is meant, by ref or coordinate, and what is there."""
+    """Move the pointer to the ref or coordinate; return the point and the element."""
     await action.context.check_input(action.page)
     given = action.given
     if isinstance(given.ref, str):
@@ -155,7 +155,7 @@ Scrollers = list[tuple[Frame, list[dict[str, Any]]]]
 
 
 async def _scrollers(page: Page, seen: Seen) -> Scrollers:
-    """What scrolls around a point, the innermost first."""
+    """Return the scrollable elements around a point, the innermost first."""
     found: Scrollers = []
     for frame, at in reversed(seen.frames):
         answer = await page.call("scrollers", {"x": at.x, "y": at.y}, frame=frame)

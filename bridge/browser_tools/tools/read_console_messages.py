@@ -29,7 +29,7 @@ from native_host.protocol.untrusted_text import multi_line
 
 
 class ReadConsole(ToolInput):
-    """Which messages."""
+    """Input of `read_console_messages`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
@@ -53,7 +53,7 @@ class ReadConsole(ToolInput):
 
 
 class Message(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What was written to the console, or thrown."""
+    """A console message or an exception."""
 
     level: str
     text: str
@@ -69,7 +69,7 @@ class Messages(ToolOutput):
     tab_id: int
     messages: list[Message]
     found: int
-    """How many were wanted, shown or not."""
+    """Number of all matches."""
 
 
 async def read_console_messages(given: ReadConsole, context: CallContext) -> ToolResult:

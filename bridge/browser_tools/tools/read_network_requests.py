@@ -39,7 +39,7 @@ TEXT_KINDS = ("text/", "xml", "json", "javascript")
 
 
 class ReadNetwork(ToolInput):
-    """Which requests."""
+    """Input of `read_network_requests`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
@@ -80,9 +80,9 @@ class Requests(ToolOutput):
     tab_id: int
     requests: list[Exchange]
     found: int
-    """How many were wanted, shown or not."""
+    """Number of all matches."""
     content: Content | None = None
-    """Of the one request that a urlPattern leaves."""
+    """Content of the only request that matches urlPattern."""
 
 
 async def read_network_requests(given: ReadNetwork, context: CallContext) -> ToolResult:

@@ -1,4 +1,4 @@
-"""`resize_window`: the window of a tab, and with it how much of a page it shows."""
+"""`resize_window`: the size of a tab's window, and so of the page's viewport."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHER_SIZE = """new Promise((resolve) => {
 
 
 class ResizeWindow(ToolInput):
-    """How large."""
+    """Input of `resize_window`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     width: Annotated[int, Meta(ge=1, le=7680, description="Of the whole window, in CSS pixels.")]
@@ -37,13 +37,13 @@ class ResizeWindow(ToolInput):
 
 
 class Resized(ToolOutput, kw_only=True):
-    """A window has another size."""
+    """New size of a window."""
 
     tab_id: int
     width: int
     height: int
     viewport_width: int | None
-    """Of what shows the page; None: it is not known, as for the browser's own pages."""
+    """Width of the viewport; None if unknown, as for the browser's own pages."""
     viewport_height: int | None
 
 
@@ -104,7 +104,7 @@ async def _show(context: CallContext, place: TabRef, tab_id: int) -> None:
 
 
 async def _view(context: CallContext, place: TabRef, *, other_than: View | None = None) -> View | None:
-    """What the tab shows, if that can be known; once it is another size, if it gets one."""
+    """Return the view of the tab if it can be determined, after a change of size if there is one."""
     with suppress(ToolError, CallError):
         page = context.page_of(place)
         main = await page.main()

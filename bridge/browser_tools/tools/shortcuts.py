@@ -1,4 +1,4 @@
-"""Shortcuts: sequences of our tools that the person has named and written down, in `shortcuts.toml`."""
+"""Shortcuts: named sequences of tools, which the user writes in `shortcuts.toml`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WRITTEN: dict[str, Callable[[str], str]] = {
     "url": lambda value: quote(value, safe=""),
     "json": json.dumps,
 }
-"""How a value is written: `{name}` as it is, `{name:url}` in an address, `{name:json}` in a script."""
+"""Formats of a value: `{name}` unchanged, `{name:url}` in an address, `{name:json}` in a script."""
 _PLACE = re.compile(r"\{([A-Za-z0-9_-]+)(?::(url|json))?\}")
 
 
@@ -39,7 +39,7 @@ class ShortcutCommandError(Exception):
 
 
 def values(shortcut: Shortcut, words: str) -> dict[str, str]:
-    """The parameters, out of the words behind a command: `name=value`, or values alone, in order.
+    """Parse the parameters after a command: `name=value`, or values alone, in order.
 
     Raises:
         ShortcutCommandError: they do not fit; return the text to the client.
@@ -71,7 +71,7 @@ def values(shortcut: Shortcut, words: str) -> dict[str, str]:
 
 
 def steps(shortcut: Shortcut, given: Mapping[str, str]) -> list[Step]:
-    """What is to be run. Braces that name no parameter stay as they are: scripts have them too."""
+    """Return the steps to run. Braces that name no parameter stay: scripts contain them too."""
     return [Step(name=step.tool, input=_filled(step.input, given)) for step in shortcut.steps]
 
 
@@ -96,7 +96,7 @@ def _written(place: re.Match[str], given: Mapping[str, str]) -> str:
 
 
 class ListedParameter(msgspec.Struct, rename="camel"):
-    """What a shortcut wants to be told."""
+    """Parameter of a shortcut."""
 
     name: str
     description: str
@@ -115,20 +115,20 @@ class ListedShortcut(msgspec.Struct, rename="camel"):
 
 
 class Listed(ToolOutput, kw_only=True):
-    """All of them."""
+    """All shortcuts."""
 
     shortcuts: list[ListedShortcut]
 
 
 class Executed(Batch, kw_only=True):
-    """What became of one."""
+    """Result of a shortcut."""
 
     success: bool
     shortcut: str
 
 
 class ListShortcuts(ToolInput):
-    """Of `shortcuts_list`."""
+    """Input of `shortcuts_list`."""
 
     tab_id: (
         Annotated[int, Meta(description="Has no effect: shortcuts are the same for all tabs.")] | UnsetType
@@ -136,7 +136,7 @@ class ListShortcuts(ToolInput):
 
 
 class ExecuteShortcut(ToolInput):
-    """Of `shortcuts_execute`."""
+    """Input of `shortcuts_execute`."""
 
     shortcut_id: (
         Annotated[str, Meta(description="Which one, by its id. Its parameters then stand in `command`.")]
@@ -158,7 +158,7 @@ class ExecuteShortcut(ToolInput):
 
 
 async def shortcuts_list(_given: ListShortcuts, context: CallContext) -> ToolResult:
-    """What there is."""
+    """List the shortcuts."""
     listed = [_listed(shortcut) for shortcut in _read(context)]
     path = HomeLayout(context.services.home).shortcuts
     if not listed:
@@ -202,7 +202,7 @@ def _read(context: CallContext) -> Sequence[Shortcut]:
 
 
 def _meant(given: ExecuteShortcut, known: Sequence[Shortcut]) -> tuple[Shortcut, str]:
-    """The shortcut, and the words behind its command."""
+    """Return the shortcut, and the words after its command."""
     command = "" if given.command is UNSET else given.command.strip()
     first, _, rest = command.removeprefix("/").partition(" ")
     if given.shortcut_id is UNSET:

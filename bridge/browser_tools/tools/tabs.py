@@ -1,4 +1,4 @@
-"""Tabs: which there are and whose, new ones, closing them, the size of their window."""
+"""Tools for tabs: list them with their owners, open and close them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ListedTab(msgspec.Struct, rename="camel"):
     title: str
     url: str
     access: str
-    """`own`, or `handed over` by the person."""
+    """`own`, or `handed over` by the user."""
     status: str
 
 
@@ -39,7 +39,7 @@ class Context(ToolOutput, kw_only=True):
     selected_tab_id: int | None
     tab_group_id: int | None
     tabs_of_others: int
-    """Of other clients, and of the person."""
+    """Number of tabs of other clients and of the user."""
     untrusted: tuple[str, ...] = ("availableTabs",)
 
 
@@ -48,7 +48,7 @@ class NoArguments(ToolInput, kw_only=True):
 
 
 class TabsContext(ToolInput, kw_only=True):
-    """Of `tabs_context_mcp`."""
+    """Input of `tabs_context_mcp`."""
 
     create_if_empty: (
         Annotated[bool, Meta(description="Open an empty tab in a new tab group if you have no tab yet.")]
@@ -64,25 +64,25 @@ class NewTab(ToolOutput, kw_only=True):
 
 
 class CloseTab(ToolInput, kw_only=True):
-    """Which one."""
+    """Input of `tabs_close_mcp`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
 class Closed(ToolOutput, kw_only=True):
-    """A tab was closed."""
+    """A closed tab."""
 
     tab_id: int
 
 
 async def tabs_context(_given: NoArguments, context: CallContext) -> ToolResult:
-    """What there is."""
+    """List the tabs."""
     return _context(context, context.browser())
 
 
 async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResult:
-    """What there is, with at least one tab if so asked."""
+    """List the tabs; open one first if requested and there is none."""
     browser = context.browser()
     if given.create_if_empty is True and not _own(context, browser):
         await context.new_tab(browser=browser)

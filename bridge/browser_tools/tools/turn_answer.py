@@ -1,4 +1,4 @@
-"""The beginning and the end of a model's answer, and small tools for who develops clients."""
+"""`turn_answer_start`, `turn_answer_complete`: a model's turn; `dev_utils`: diagnostics for developers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class NoArguments(ToolInput):
 
 
 class Answering(ToolOutput, kw_only=True):
-    """What the session still has in the browser."""
+    """Tabs and captures of the session."""
 
     own_tabs: int
     capturing_tabs: int
-    """Those in which something is still captured or recorded."""
+    """Tabs with a capture or a recording."""
 
 
 async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolResult:
@@ -41,7 +41,7 @@ async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolRe
 
 
 async def turn_answer_complete(_given: NoArguments, context: CallContext) -> ToolResult:
-    """The answer has been given."""
+    """End the turn: release idle tabs."""
     told = _let_go(context)
     left = "1 tab of yours stays" if told.own_tabs == 1 else f"{told.own_tabs} tabs of yours stay"
     message = f"Noted. {left} open; tabs_close_mcp closes what the user does not need."
@@ -49,7 +49,7 @@ async def turn_answer_complete(_given: NoArguments, context: CallContext) -> Too
 
 
 def _let_go(context: CallContext) -> Answering:
-    """The browser takes its warning of a debugger away, where nothing captures and no dialog waits."""
+    """Detach DevTools, and so the debugger bar, from tabs without a capture or a dialog."""
     capturing = 0
     for page in context.state.pages.values():
         if page.holds:
@@ -65,7 +65,7 @@ def _let_go(context: CallContext) -> Answering:
 
 
 class DevUtils(ToolInput, forbid_unknown_fields=False):
-    """Of `dev_utils`."""
+    """Input of `dev_utils`."""
 
     unlisted: ClassVar[tuple[str, ...]] = ("text", "seconds")
     action: (
@@ -85,7 +85,7 @@ class DevUtils(ToolInput, forbid_unknown_fields=False):
 
 
 class Developed(ToolOutput, kw_only=True):
-    """What came of it."""
+    """Result of `dev_utils`."""
 
     action: str
     info: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a client wants to do, put to the person beforehand; and what it would be allowed, without asking."""
+"""`update_plan`: a client's plan for the user to approve; `permissions_check`: decisions without a prompt."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MAX_STEPS = 20
 MAX_STEP = 300
 """Characters of one."""
 _LEAVING = ("navigate", "tabs_close_mcp")
-"""What a tab shows does not matter to these."""
+"""Tools for which the current page does not matter."""
 
 
 # ── update_plan ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class UpdatePlan(ToolInput):
-    """Of `update_plan`."""
+    """Input of `update_plan`."""
 
     domains: Annotated[
         list[str],
@@ -46,7 +46,7 @@ class UpdatePlan(ToolInput):
 
 
 class Planned(ToolOutput, kw_only=True):
-    """What the person says."""
+    """The user's answer."""
 
     answer: Literal["approved", "declined", "cancelled"]
     sites: list[str]
@@ -81,10 +81,10 @@ async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
 
 
 def _sites(domains: list[str]) -> list[str]:
-    """Their origins, each once.
+    """Return the origins of the domains, each once.
 
     Raises:
-        ToolError: one of them is none.
+        ToolError: a domain is invalid.
     """
     if not 0 < len(domains) <= MAX_DOMAINS:
         raise ToolError(
@@ -130,7 +130,7 @@ def _not_approved(sites: list[str], *, is_declined: bool) -> ToolResult:
 
 
 class CheckPermissions(ToolInput, forbid_unknown_fields=False):
-    """Of `permissions_check`."""
+    """Input of `permissions_check`."""
 
     tool: Annotated[str, Meta(description="Which browser tool. Default: any.")] | UnsetType = UNSET
     url: Annotated[str, Meta(description="The address that it would open.")] | UnsetType = UNSET
@@ -141,7 +141,7 @@ class CheckPermissions(ToolInput, forbid_unknown_fields=False):
 
 
 class Permission(ToolOutput, kw_only=True):
-    """What would happen."""
+    """Expected decision."""
 
     allowed: Literal["yes", "no", "ask"]
     """`ask`: the user would be asked first."""
@@ -153,7 +153,7 @@ class Permission(ToolOutput, kw_only=True):
 
 
 async def permissions_check(given: CheckPermissions, context: CallContext) -> ToolResult:
-    """Say what would be allowed; nobody is asked."""
+    """Return the expected decision without prompting the user."""
     name = "" if given.tool is UNSET else given.tool
     asked = replace(context, tool=context.services.tools[_known(name, context)]) if name else context
     decisions = [("", asked.permissions.judge_tool())]

@@ -1,7 +1,7 @@
-"""Files of this machine that a client may give to pages: those below a few folders, and nothing else.
+"""Files of this machine that a client may give to pages: those below a few directories only.
 
-What counts is the file that was really opened: links are followed first, and the open descriptor is asked
-where its file is, so that nobody can put another in its place meanwhile.
+The opened file decides: links are followed first, and the path is read from the open descriptor, so that no
+program can replace the file in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from native_host.system.home_layout import user_home
 from native_host.system.proc import find_descriptor_path
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Of all files of a call."""
+"""Bytes of all files of a call."""
 MAX_FILES = 50
 _NOTHING = "Nothing was given to the page."
 _MAX_PATH = 300
@@ -38,13 +38,13 @@ TOO_LARGE = (
 
 
 class LocalFile(NamedTuple):
-    """What a page is given."""
+    """A file for a page."""
 
     name: str
     data: bytes
     mime_type: str
     path: str = ""
-    """Where it was read on this machine; empty: its content came with the call."""
+    """Path on this machine; empty: the content came with the call."""
     is_configured: bool = False
     """The user named it, or a directory above it, in `browser.upload_dirs`."""
 
@@ -54,20 +54,20 @@ class Folders:
     """Below which files may be taken."""
 
     working: str = ""
-    """Where the client works, to which paths are relative; empty: not known."""
+    """Working directory of the client, base of relative paths; empty if unknown."""
     configured: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
-    """That the client has told."""
+    """Roots of the client."""
 
     def allowed(self) -> list[Path]:
-        """Absolute, without links.
+        """Return the allowed directories, absolute and without links.
 
-        A client that works at home, or above it, does not work on a project: that would be everything.
+        A working directory at the user's home, or above it, is not a project and would allow everything.
         """
         return list(dict.fromkeys((*self._of_client(), *map(_real, self.configured))))
 
     def hold(self, file: Path) -> bool:
-        """Whether a path without links is below one of them."""
+        """Return whether a path without links is below one of them."""
         return any(file.is_relative_to(folder) for folder in self.allowed())
 
     def are_configured_for(self, file: Path) -> bool:
@@ -89,7 +89,7 @@ class OutsideError(ToolError):
 
 
 def path_of(uri: str) -> str:
-    """The path of a file URI of this machine (RFC 8089); empty: it is none."""
+    """Return the path of a file URI of this machine (RFC 8089); empty for another URI."""
     try:
         parts = urlsplit(uri)
         path = os.fsdecode(unquote_to_bytes(parts.path))
@@ -101,11 +101,11 @@ def path_of(uri: str) -> str:
 
 
 def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
-    """The files with what is in them. It blocks.
+    """Read files. It blocks.
 
     Raises:
-        OutsideError: one of them may not be taken; it says which folders are allowed.
-        ToolError: one cannot be taken.
+        OutsideError: a file is forbidden; the text names the allowed directories.
+        ToolError: a file cannot be read.
     """
     if len(paths) > MAX_FILES:
         raise ToolError(f"{len(paths)} files are too many for one call: give at most {MAX_FILES}.")
@@ -123,7 +123,7 @@ def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
 
 
 def mime_type(name: str) -> str:
-    """What the name of a file says of its content; as in browsers empty for names that say nothing."""
+    """Return the MIME type by name; as in browsers empty if unknown."""
     return mimetypes.guess_type(name, strict=False)[0] or ""
 
 

@@ -1,4 +1,4 @@
-"""Code that runs in a document, in a world of ours that the page cannot see.
+"""Scripts that run in a document, in an isolated world that the page cannot see.
 
 The files are plain scripts that share one scope: `script()` joins them into one expression, which is
 evaluated once in each document, in an isolated world (`Page.createIsolatedWorld`). From then on
@@ -68,7 +68,7 @@ _FILES = (
     "files",
     "exports",
 )
-"""What a file runs when it is evaluated needs the files before it."""
+"""Files in order: each may use those before it."""
 
 
 @cache
