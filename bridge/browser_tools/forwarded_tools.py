@@ -22,7 +22,7 @@ from bridge import origins
 from bridge.browser_tools.page import keyboard
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.permissions import AccessRequest
-from bridge.browser_tools.session.tab_access import called
+from bridge.browser_tools.session.tab_access import browser_name
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.tool import ToolInput
 from bridge.browser_tools.tool_output import Image, ToolError, ToolOutput, ToolResult
@@ -74,7 +74,7 @@ _MAX_WORDS = 300
 _MAX_QUESTION = 1000
 
 
-class Forwarded(ToolOutput, kw_only=True):
+class ForwardedOutput(ToolOutput, kw_only=True):
     """Result of the extension."""
 
     said: str
@@ -92,7 +92,7 @@ class _Tabs:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _ChannelResult:
     """Text and images of a result."""
 
     text: str
@@ -100,7 +100,7 @@ class _Words:
     is_error: bool
 
 
-async def forward(
+async def run_forwarded(
     context: CallContext, channel: Browser, given: ToolInput, arguments: Arguments
 ) -> ToolResult:
     """Have the other extension run this tool.
@@ -110,62 +110,68 @@ async def forward(
         ToolError: it has no such tool, or no tab for it.
     """
     try:
-        return await _forward(context, channel, given, arguments)
+        return await _run_admitted(context, channel, given, arguments)
     except CallError as error:
         if error.code == Code.GONE and not error.handed:
-            await context.settle()
-            context.browser()  # what has become of it is told, and what helps
+            await context.wait_discovered()
+            context.current_browser()  # what has become of it is told, and what helps
         raise
 
 
-async def _forward(
+async def _run_admitted(
     context: CallContext, channel: Browser, given: ToolInput, arguments: Arguments
 ) -> ToolResult:
-    context.record(channel)
-    if context.tool.name not in _names(channel):
+    context.record_site(channel)
+    if context.tool.name not in _tool_names(channel):
         raise ToolError(
-            f"{called(channel)}, in which this session works, has no {context.tool.name}: only mcpb's own "
+            f"{browser_name(channel)}, in which this session works, has no {context.tool.name}: only the "
+            "mcpb "
             "extension has it. Where that is connected, select_browser chooses it."
         )
     rule = _rule_about_sites(context)
-    await _check(context, channel, given, rule)
+    await _check_input(context, channel, given, rule)
     tab_id = getattr(given, "tab_id", UNSET)
-    words = await _run(context, channel, _sent(context, given, arguments.value), tab_id)
-    return _answer(channel, words, tells=not rule)
+    words = await _call_extension(
+        context, channel, _admitted_arguments(context, given, arguments.value), tab_id
+    )
+    return _make_result(channel, words, tells=not rule)
 
 
-def _names(channel: Browser) -> frozenset[str]:
+def _tool_names(channel: Browser) -> frozenset[str]:
     """Return the tools that the extension may have."""
     assert channel.hello is not None, "it is known by what it offers"
-    tools = (msgspec.json.decode(tool, type=_Named) for tool in channel.hello.capabilities.tools)
+    tools = (msgspec.json.decode(tool, type=_NamedTool) for tool in channel.hello.capabilities.tools)
     return frozenset(tool.name for tool in tools)
 
 
-class _Named(msgspec.Struct):
+class _NamedTool(msgspec.Struct):
     name: str
 
 
 # ── What may be done there ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def _check(context: CallContext, channel: Browser, given: ToolInput, rule: str) -> None:
+async def _check_input(context: CallContext, channel: Browser, given: ToolInput, rule: str) -> None:
     match given:
         case navigate.Navigate(url=url):
             await _check_address(context, channel, url, rule)
         case file_upload.FileUpload(paths=list(paths)) if paths:
             files = await file_upload.files_at(paths, context)  # it would take them from wherever they are
             if asked := file_upload.unconfigured_paths(files):
-                await admit_upload(context, "", asked, f"a page in {called(channel)}")
+                await admit_upload(context, "", asked, f"a page in {browser_name(channel)}")
         case Computer(action="key", text=str(text)) if keyboard.has_paste(text):
             raise ToolError(
-                f"Paste keys are not sent to {called(channel)}: they would insert the user's clipboard. Use "
-                "type with the text."
+                f"Paste keys are not sent to {browser_name(channel)}: they would insert the user's "
+                "clipboard. "
+                "Use type with the text."
             )
     if rule and context.tool.name not in _WITHOUT_PAGE:
         raise _cannot_be_kept(channel, rule)
 
 
-def _sent(context: CallContext, given: ToolInput, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _admitted_arguments(
+    context: CallContext, given: ToolInput, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Return the arguments, with addresses and paths in the form that was admitted.
 
     The extension completes a few words to an address in its own way; its browser has another working
@@ -173,7 +179,7 @@ def _sent(context: CallContext, given: ToolInput, arguments: Mapping[str, Any]) 
     """
     match given:
         case navigate.Navigate(url=url) if not _is_step(url):
-            return {**arguments, "url": navigate.address(url)}
+            return {**arguments, "url": navigate.address_to_open(url)}
         case file_upload.FileUpload(paths=list(paths)) if paths:
             whole = [os.path.realpath(Path(context.session.folder, path)) for path in paths]
             return {**arguments, "paths": whole}
@@ -186,8 +192,8 @@ async def _check_address(context: CallContext, channel: Browser, url: str, rule:
         if rule:
             raise _cannot_be_kept(channel, rule)
         return
-    origin = origins.get_origin(navigate.address(url))
-    context.record(channel, origin)
+    origin = origins.get_origin(navigate.address_to_open(url))
+    context.record_site(channel, origin)
     context.services.registry.pauses.check(context.session, *filter(None, [origin]))
     await context.permissions.admit(AccessRequest(channel, origin))
 
@@ -207,9 +213,7 @@ def _rule_about_sites(context: CallContext) -> str:
 
 
 def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
-    detail = (
-        f"{rule}, and {called(channel)} does not tell which page a tab shows, so that it could not be kept"
-    )
+    detail = f"{rule}, and {browser_name(channel)} does not tell which page a tab shows"
     then = "Work in a browser that has mcpb's own extension (list_connected_browsers), or ask the user."
     return CallError(Code.NOT_ALLOWED, detail, handed=False, then=then)
 
@@ -217,9 +221,9 @@ def _cannot_be_kept(channel: Browser, rule: str) -> CallError:
 # ── In which tab ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _run(
+async def _call_extension(
     context: CallContext, channel: Browser, arguments: Mapping[str, Any], tab_id: int | UnsetType
-) -> _Words:
+) -> _ChannelResult:
     """In the tab that is named, else in the session's own."""
     if tab_id is not UNSET:
         return await _run_in(context, channel, arguments, tab_id)
@@ -233,23 +237,25 @@ async def _run(
     return words
 
 
-async def _run_without_tab(context: CallContext, channel: Browser, arguments: Mapping[str, Any]) -> _Words:
+async def _run_without_tab(
+    context: CallContext, channel: Browser, arguments: Mapping[str, Any]
+) -> _ChannelResult:
     tool = _SAME.get(context.tool.name, context.tool.name)
-    words = await _ask(context, channel, tool, arguments)
+    words = await _send_call(context, channel, tool, arguments)
     if tool != _CREATE:
         return words
     if words.is_error and "group" in words.text:
-        words = await _create(context, channel)  # it needs one to put the tab into
+        words = await _create_tab(context, channel)  # it needs one to put the tab into
     if made := _MADE.search(words.text):
-        context.state.of(_Tabs).current[channel.host] = int(made[1])
+        context.state.state_of(_Tabs).current[channel.host] = int(made[1])
     return words
 
 
 async def _run_in(
     context: CallContext, channel: Browser, arguments: Mapping[str, Any], tab_id: int
-) -> _Words:
-    words = await _ask(context, channel, context.tool.name, {**arguments, "tabId": tab_id})
-    current = context.state.of(_Tabs).current
+) -> _ChannelResult:
+    words = await _send_call(context, channel, context.tool.name, {**arguments, "tabId": tab_id})
+    current = context.state.state_of(_Tabs).current
     if not words.is_error and context.tool.name != "tabs_close_mcp":
         current[channel.host] = tab_id
     elif _is_gone(words) and current.get(channel.host) == tab_id:
@@ -257,20 +263,21 @@ async def _run_in(
     return words
 
 
-def _is_gone(words: _Words) -> bool:
+def _is_gone(words: _ChannelResult) -> bool:
     """Return whether the tab is gone, after this result of a call that failed or was to close it."""
     return not words.is_error or bool(_REFUSED.match(words.text)) or _GONE in words.text
 
 
 async def _own_tab(context: CallContext, channel: Browser) -> int:
-    tabs = context.state.of(_Tabs)
+    tabs = context.state.state_of(_Tabs)
     async with tabs.making:
         if channel.host not in tabs.current:
             if context.tool.name == "tabs_close_mcp":
-                raise ToolError(f"You have no tab in {called(channel)}. Nothing was closed.")
+                raise ToolError(f"You have no tab in {browser_name(channel)}. Nothing was closed.")
             if context.services.policy.is_read_only:
                 raise ToolError(
-                    f"You have no tab in {called(channel)}, and policy.read_only is on: you cannot open one. "
+                    f"You have no tab in {browser_name(channel)}, and policy.read_only is on: you cannot "
+                    "open one. "
                     "tabs_context_mcp lists what there is."
                 )
             tabs.current[channel.host] = await _new_tab(context, channel)
@@ -279,27 +286,27 @@ async def _own_tab(context: CallContext, channel: Browser) -> int:
 
 async def _new_tab(context: CallContext, channel: Browser) -> int:
     try:
-        words = await _create(context, channel)
+        words = await _create_tab(context, channel)
     except CallError as error:
         detail = f"opening a tab: {error.detail}"
         raise CallError(error.code, detail, handed=False, logged=error.audit_detail) from None
     if words.is_error or not (made := _MADE.search(words.text)):
-        raise ToolError(f"{called(channel)} opened no tab for you: {quote(words.text, _MAX_WORDS)}")
+        raise ToolError(f"{browser_name(channel)} opened no tab for you: {quote(words.text, _MAX_WORDS)}")
     return int(made[1])
 
 
-async def _create(context: CallContext, channel: Browser) -> _Words:
+async def _create_tab(context: CallContext, channel: Browser) -> _ChannelResult:
     """Create a tab, in the session's group, which is created as well if missing."""
-    group = await _ask(context, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
-    return group if group.is_error else await _ask(context, channel, _CREATE, {}, TAB_S)
+    group = await _send_call(context, channel, "tabs_context_mcp", {"createIfEmpty": True}, TAB_S)
+    return group if group.is_error else await _send_call(context, channel, _CREATE, {}, TAB_S)
 
 
 # ── What is asked, and what is answered ─────────────────────────────────────────────────────────────────────
 
 
-async def _ask(
+async def _send_call(
     context: CallContext, channel: Browser, tool: str, arguments: Mapping[str, Any], limit_s: float = CALL_S
-) -> _Words:
+) -> _ChannelResult:
     asked = wire.CallTool(
         session=context.session.id,
         name=tool,
@@ -308,27 +315,27 @@ async def _ask(
     )
     at = TabAddress(channel.host)
     answer = await context.services.transport.request(
-        at, "browser/callTool", asked, limit_s, _caller(context)
+        at, "browser/callTool", asked, limit_s, _make_observer(context)
     )
     try:
-        return _read(msgspec.json.decode(answer, type=_Result))
+        return _read_result(msgspec.json.decode(answer, type=_Result))
     except (msgspec.DecodeError, ValueError, RecursionError):  # an image may be no base64
-        detail = f"the answer of {called(channel)} cannot be read"
+        detail = f"the answer of {browser_name(channel)} cannot be read"
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
 
 
-def _caller(context: CallContext) -> CallObserver:
+def _make_observer(context: CallContext) -> CallObserver:
     """Our caller, to whom its questions are put; no limit of a call counts the time that this takes."""
     ask = context.prompts.caller.on_question
     if ask is None:
         return context.prompts.caller
 
-    async def patiently(question: wire.ElicitConfirmation) -> bytes:
+    async def ask_patiently(question: wire.ElicitConfirmation) -> bytes:
         shown = single_line(question.message, _MAX_QUESTION)  # a page may have written the address in it
         with context.prompts.pause_clock():
             return await ask(msgspec.structs.replace(question, message=shown))
 
-    return msgspec.structs.replace(context.prompts.caller, on_question=patiently)
+    return msgspec.structs.replace(context.prompts.caller, on_question=ask_patiently)
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -338,7 +345,7 @@ class _Result(msgspec.Struct, rename="camel"):
     is_error: bool = False
 
 
-def _read(result: _Result) -> _Words:
+def _read_result(result: _Result) -> _ChannelResult:
     texts: list[str] = []
     images: list[Image] = []
     for block in result.content:
@@ -349,16 +356,18 @@ def _read(result: _Result) -> _Words:
                 images.append(Image(base64.b64decode(data, validate=True), mime_type))
             case _:  # nothing is lost: a model can read it
                 texts.append(msgspec.json.encode(block).decode())
-    return _Words("\n".join(texts), images, result.is_error)
+    return _ChannelResult("\n".join(texts), images, result.is_error)
 
 
-def _answer(channel: Browser, words: _Words, *, tells: bool) -> ToolResult:
+def _make_result(channel: Browser, words: _ChannelResult, *, tells: bool) -> ToolResult:
     """Return the tool's result. With `tells` off, only success is reported."""
-    who = called(channel)
+    who = browser_name(channel)
     message = f"{who} has answered." if words.text or words.images else f"{who} has answered nothing."
     if words.is_error:
         message = f"{who} says that it could not do that."
     elif not tells:
-        return ToolResult(Forwarded(message=f"{who} has done it. What it said may not be told.", said=""))
-    told = Forwarded(message=message, said=words.text)
+        return ToolResult(
+            ForwardedOutput(message=f"{who} has done it. What it said may not be told.", said="")
+        )
+    told = ForwardedOutput(message=message, said=words.text)
     return ToolResult(told, page=words.text, origin=who, images=words.images, is_error=words.is_error)

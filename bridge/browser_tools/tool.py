@@ -64,7 +64,7 @@ class Tool(Generic[Input, Context]):
     """Done twice it is as if done once."""
     limit_s: float = LIMIT_S
 
-    def definition(self) -> dict[str, Any]:
+    def make_definition(self) -> dict[str, Any]:
         """Return the MCP Tool."""
         hints: dict[str, Any] = {"readOnlyHint": self.is_read_only, "openWorldHint": True}
         if not self.is_read_only:
@@ -78,13 +78,13 @@ class Tool(Generic[Input, Context]):
             "annotations": hints,
         }
 
-    def read(self, arguments: Arguments) -> Input:
+    def read_arguments(self, arguments: Arguments) -> Input:
         """Convert the arguments. Numbers, booleans and lists may be written as text.
 
         Raises:
             CallError: they are invalid; the text names the argument.
         """
-        plain = {name: _unquoted(self.input_type, name, value) for name, value in arguments.value.items()}
+        plain = {name: _parse_quoted(self.input_type, name, value) for name, value in arguments.value.items()}
         try:
             return msgspec.convert(plain, self.input_type, strict=False)
         except msgspec.ValidationError as error:
@@ -112,11 +112,11 @@ def input_schema(given: type[ToolInput]) -> dict[str, Any]:
 def chosen_action(given: ToolInput) -> str:
     """Return the `action` of a call whose tool lists its actions; a free text is a value of the client."""
     action = getattr(given, "action", None)
-    return action if action in _actions(type(given)) else ""
+    return action if action in _action_names(type(given)) else ""
 
 
 @cache
-def _actions(given: type[ToolInput]) -> tuple[str, ...]:
+def _action_names(given: type[ToolInput]) -> tuple[str, ...]:
     return tuple(input_schema(given)["properties"].get("action", {}).get("enum", ()))
 
 
@@ -130,7 +130,7 @@ def output_schema(told: type[ToolOutput]) -> dict[str, Any]:
 
 def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     made = msgspec.json.schema(shape)
-    schema: dict[str, Any] = _inlined(made, made.get("$defs", {}))
+    schema: dict[str, Any] = _inline_references(made, made.get("$defs", {}))
     schema.pop("description", None)  # the docstring is for us
     return {"required": [], **schema}
 
@@ -138,30 +138,30 @@ def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
 _LEFT_OUT = ("$defs", "title", "default")
 
 
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
     """Replace references, which some clients do not follow, and remove redundant members."""
     match schema:
         case {"$ref": reference, **rest}:
             named = definitions[reference.rpartition("/")[2]]
             meant = {name: member for name, member in named.items() if name != "description" and member != []}
-            return _inlined({**meant, **rest}, definitions)
+            return _inline_references({**meant, **rest}, definitions)
         case {"properties": dict(properties), **rest}:
-            inlined = {name: _inlined(member, definitions) for name, member in properties.items()}
-            return {**_inlined(rest, definitions), "properties": inlined}
+            inlined = {name: _inline_references(member, definitions) for name, member in properties.items()}
+            return {**_inline_references(rest, definitions), "properties": inlined}
         case dict():
             found = {
-                name: _inlined(member, definitions)
+                name: _inline_references(member, definitions)
                 for name, member in schema.items()
                 if name not in _LEFT_OUT
             }
-            return _simplified(found)
+            return _simplify_schema(found)
         case list():
-            return [_inlined(item, definitions) for item in schema]
+            return [_inline_references(item, definitions) for item in schema]
         case _:
             return schema
 
 
-def _simplified(schema: dict[str, Any]) -> dict[str, Any]:
+def _simplify_schema(schema: dict[str, Any]) -> dict[str, Any]:
     match schema:
         case {"enum": [str(only)], **rest}:
             return {**rest, "type": "string", "const": only}
@@ -173,7 +173,7 @@ def _simplified(schema: dict[str, Any]) -> dict[str, Any]:
             return schema
 
 
-def _unquoted(given: type[ToolInput], name: str, value: Any) -> Any:
+def _parse_quoted(given: type[ToolInput], name: str, value: Any) -> Any:
     """Return a list or an object that was sent as text; msgspec reads other types itself."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value

@@ -75,44 +75,48 @@ def with_quotes(answer: ToolResult, quotes: Sequence[Quote]) -> ToolResult:
     """Return an answer with page-written texts below it, each marked as such."""
     if not quotes:
         return answer
-    own = [answer.page if answer.is_marked else marked(answer.page, answer.origin)] if answer.page else []
-    page = "\n".join([*own, *(marked(quote.text, quote.origin) for quote in quotes)])
+    own = (
+        [answer.page if answer.is_marked else mark_page_text(answer.page, answer.origin)]
+        if answer.page
+        else []
+    )
+    page = "\n".join([*own, *(mark_page_text(quote.text, quote.origin) for quote in quotes)])
     return replace(answer, page=page, is_marked=True)
 
 
-def failed(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
+def make_failure(text: str, quotes: Sequence[Quote]) -> tool_result.Answer:
     """Return the CallToolResult of a failed call, with page-written texts below its sentence."""
     if not quotes:
         return tool_result.Answer(errors.make_failure_result(text), is_error=True)
-    return succeeded(with_quotes(ToolResult(ToolOutput(message=text), is_error=True), quotes))
+    return make_success(with_quotes(ToolResult(ToolOutput(message=text), is_error=True), quotes))
 
 
-def succeeded(answer: ToolResult) -> tool_result.Answer:
+def make_success(answer: ToolResult) -> tool_result.Answer:
     """Return the CallToolResult of a result."""
     content: list[dict[str, Any]] = [{"type": "text", "text": answer.output.message}]
     result: dict[str, Any] = {"content": content, "structuredContent": answer.output}
     if answer.page:
-        text = answer.page if answer.is_marked else marked(answer.page, answer.origin)
+        text = answer.page if answer.is_marked else mark_page_text(answer.page, answer.origin)
         content.append({"type": "text", "text": text, "_meta": {UNTRUSTED: True}})
         result["_meta"] = {UNTRUSTED: True}
-    content += [_image(image) for image in answer.images]
-    content += [_link(link) for link in answer.links]
+    content += [_image_block(image) for image in answer.images]
+    content += [_link_block(link) for link in answer.links]
     if answer.is_error:
         result["isError"] = True
     return tool_result.Answer(msgspec.json.encode(result), is_error=answer.is_error)
 
 
-def _image(image: Image) -> dict[str, Any]:
+def _image_block(image: Image) -> dict[str, Any]:
     # msgspec writes bytes in base64
     return {"type": "image", "data": image.data, "mimeType": image.mime_type}
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link_block(link: Link) -> dict[str, Any]:
     about = {"name": link.name, "mimeType": link.mime_type, "size": link.size}
     return {"type": "resource_link", "uri": link.uri, **about}
 
 
-def marked(page: str, origin: str) -> str:
+def mark_page_text(page: str, origin: str) -> str:
     """Enclose page text between two lines that the page cannot know."""
     token = secrets.token_hex(4)
     whose = f"from {origin}" if origin not in ("", "null") else "from the page"

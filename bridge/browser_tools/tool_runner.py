@@ -20,7 +20,7 @@ from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressR
 from bridge.browser_tools.session.session_state import SessionState
 from bridge.browser_tools.session.tool_services import ToolServices
 from bridge.browser_tools.tool import Tool, chosen_action
-from bridge.browser_tools.tool_output import ToolError, ToolResult, failed, succeeded, with_quotes
+from bridge.browser_tools.tool_output import ToolError, ToolResult, make_failure, make_success, with_quotes
 from bridge.browser_tools.tools import (
     batch,
     browsers,
@@ -119,7 +119,7 @@ class ToolRunner:
         session = self._sessions.get(session_id)
         if session is None:
             return []
-        allowed, client = self.state(session).of(permissions.SessionGrants), client_name(session)
+        allowed, client = self.state_of(session).state_of(permissions.SessionGrants), client_name(session)
         granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
         try:
             stored = self._services.approvals.read_all()
@@ -128,7 +128,7 @@ class ToolRunner:
         granted |= {it.origin for it in stored if it.approval.covers("read", client)}
         return sorted(granted)
 
-    def state(self, session: Session) -> SessionState:
+    def state_of(self, session: Session) -> SessionState:
         """Return the state of a session, which is made at its first call."""
         return self._states.setdefault(session.id, SessionState())
 
@@ -142,7 +142,7 @@ class ToolRunner:
         """Release what an ended session has."""
         self._sessions.pop(session.id, None)
         if state := self._states.pop(session.id, None):
-            state.let_go()
+            state.release_tabs()
 
     async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
         """Run the tool that the recording names, and record where it did.
@@ -153,19 +153,19 @@ class ToolRunner:
         tool = self._services.tools[recording.name]
         session, services = recording.session, self._services
         prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
-        state = self.state(session)
-        context = CallContext(services, session, state, prompts, recording, tool, self._within)
-        with self._approving(context):
-            await context.settle()
+        state = self.state_of(session)
+        context = CallContext(services, session, state, prompts, recording, tool, self._with_limit)
+        with self._with_approval(context):
+            await context.wait_discovered()
             try:
-                return succeeded(await self._run(context, recording.arguments))
+                return make_success(await self._run_caught(context, recording.arguments))
             except ToolError as refusal:
-                return failed(str(refusal), [*context.quotes, *refusal.quotes])
+                return make_failure(str(refusal), [*context.quotes, *refusal.quotes])
 
     @contextmanager
-    def _approving(self, context: CallContext) -> Iterator[None]:
+    def _with_approval(self, context: CallContext) -> Iterator[None]:
         """Let what the user approves for this call alone hold until its end."""
-        allowed, session = context.state.of(permissions.SessionGrants), context.session
+        allowed, session = context.state.state_of(permissions.SessionGrants), context.session
         if session.id not in self._sessions:
             self._sessions[session.id] = session
             self._services.sites_changed()
@@ -177,7 +177,7 @@ class ToolRunner:
             if context.approved_once:
                 self._services.sites_changed()
 
-    async def _run(self, context: CallContext, arguments: Arguments) -> ToolResult:
+    async def _run_caught(self, context: CallContext, arguments: Arguments) -> ToolResult:
         try:
             return await self._run_within_limit(context, arguments)
         except CallError as error:
@@ -186,7 +186,7 @@ class ToolRunner:
 
     async def _run_within_limit(self, context: CallContext, arguments: Arguments) -> ToolResult:
         tool = context.tool
-        given = tool.read(arguments)
+        given = tool.read_arguments(arguments)
         context.recording.action = chosen_action(given)
         context = replace(context, tool=tool.for_input(given))
         decision = context.permissions.judge_tool()
@@ -197,7 +197,7 @@ class ToolRunner:
             from bridge.browser_tools import forwarded_tools  # noqa: PLC0415
 
             if tool.name not in forwarded_tools.HERE:
-                return await forwarded_tools.forward(context, channel, given, arguments)
+                return await forwarded_tools.run_forwarded(context, channel, given, arguments)
         try:
             with context.prompts.limit_time(tool.limit_s) as limit:
                 answer = with_quotes(await _run_judged(tool, given, context), context.quotes)
@@ -210,7 +210,7 @@ class ToolRunner:
             raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
         return answer
 
-    async def _within(
+    async def _with_limit(
         self, context: CallContext, name: str, arguments: dict[str, Any], step: int
     ) -> ToolResult:
         """Another tool, within a call of one that reports progress itself."""
@@ -219,7 +219,7 @@ class ToolRunner:
             context, tool=self._services.tools[name], prompts=replace(context.prompts, caller=caller)
         )
         if not step:
-            return await self._run(within, Arguments.of(arguments))
+            return await self._run_caught(within, Arguments.of(arguments))
         return await self._run_step(within, Arguments.of(arguments), step)
 
     async def _run_step(self, context: CallContext, arguments: Arguments, step: int) -> ToolResult:
@@ -236,7 +236,7 @@ class ToolRunner:
         )
         how: tool_result.Answer | Exception | None = None  # cancelled, unless it ends
         try:
-            answer = await self._run(replace(context, recording=recording), arguments)
+            answer = await self._run_caught(replace(context, recording=recording), arguments)
             how = tool_result.Answer(b"", is_error=answer.is_error)
         except ToolError:
             how = tool_result.Answer(b"", is_error=True)
@@ -257,9 +257,9 @@ class ToolRunner:
         for state in self._states.values():
             for at, page in list(state.pages.items()):
                 if at not in tabs:
-                    state.pages.pop(at).let_go()
+                    state.pages.pop(at).release()
                 elif page.used_at < now - IDLE_S and not page.holds and page.dialog is None:
-                    page.let_go()
+                    page.release()
                 elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
                     page.show_choosers()
 

@@ -61,7 +61,7 @@ def first_line(path: Path) -> str:
 def render_tool_list() -> bytes:
     """Return the list of the browser tools: one entry for each, in the order of the list."""
     definitions = [
-        ToolDefinition(tool.is_read_only or tool.is_read_only_for is not None, tool.definition())
+        ToolDefinition(tool.is_read_only or tool.is_read_only_for is not None, tool.make_definition())
         for tool in all_tools().values()
     ]
     return msgspec.json.format(msgspec.json.encode(definitions), indent=1) + b"\n"

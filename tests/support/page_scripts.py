@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bridge.browser_tools.page.scripts import script
+from bridge.browser_tools.page.scripts import joined_script
 from demo.chromium import LOAD_SECONDS, Chromium, Page, ScriptError
 from native_host.protocol.wire import EXTENSION_ID
 from tool_browser import Tab
@@ -34,7 +34,7 @@ class InPage:
         """Our code, in the document that is there now."""
         world = self.tab.send("Page.createIsolatedWorld", frameId=self._frame(), worldName="mcpb test")
         self.context = world["executionContextId"]
-        self.evaluate(script())
+        self.evaluate(joined_script())
         self.call("begin", next=next_ref)
         return self
 

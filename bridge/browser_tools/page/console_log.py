@@ -96,7 +96,7 @@ class _Stack(_Shape):
     call_frames: list[_Frame] = []
 
 
-class _Called(_Shape):
+class _ConsoleCall(_Shape):
     type: str
     args: list[_Value]
     timestamp: float
@@ -115,12 +115,12 @@ class _Details(_Shape):
     exception: _Value | None = None
 
 
-class _Thrown(_Shape):
+class _ExceptionThrown(_Shape):
     timestamp: float
     exception_details: _Details
 
 
-class _Revoked(_Shape):
+class _ExceptionRevoked(_Shape):
     exception_id: int
 
 
@@ -134,7 +134,7 @@ class _LogEntry(_Shape):
     stack_trace: _Stack | None = None
 
 
-class _Logged(_Shape):
+class _LogEntryAdded(_Shape):
     entry: _LogEntry
 
 
@@ -154,12 +154,12 @@ class _NavigatedFrame(_Shape):
     parent_id: str = ""
 
 
-class _Attached(_Shape):
+class _FrameAttachment(_Shape):
     frame_id: str
     parent_frame_id: str
 
 
-class _Navigated(_Shape):
+class _FrameNavigation(_Shape):
     frame: _NavigatedFrame
 
 
@@ -210,35 +210,35 @@ class Console:
         self._contexts: dict[tuple[str, int], tuple[str, bool]] = {}
         """By DevTools' session and id: its origin, and whether it is the page's own."""
 
-    def hear(self, event: wire.CdpEvent) -> None:
+    def on_event(self, event: wire.CdpEvent) -> None:
         """Something has happened. Times are the browser's."""
         params = bytes(event.params or b"{}")
         try:
-            self._fold(event.method, params, event.session_id)
+            self._handle_event(event.method, params, event.session_id)
         except msgspec.DecodeError:
-            self._fold(event.method, _made_text(params), event.session_id)
+            self._handle_event(event.method, _made_text(params), event.session_id)
 
-    def _fold(self, method: str, params: bytes, session: str) -> None:
+    def _handle_event(self, method: str, params: bytes, session: str) -> None:
         match method:
             case "Runtime.consoleAPICalled":
-                self._called(msgspec.json.decode(params, type=_Called), session)
+                self._add_call(msgspec.json.decode(params, type=_ConsoleCall), session)
             case "Runtime.exceptionThrown":
-                self._thrown(msgspec.json.decode(params, type=_Thrown), session)
+                self._add_exception(msgspec.json.decode(params, type=_ExceptionThrown), session)
             case "Log.entryAdded":
-                self._logged(msgspec.json.decode(params, type=_Logged).entry, session)
+                self._add_log_entry(msgspec.json.decode(params, type=_LogEntryAdded).entry, session)
             case "Runtime.exceptionRevoked":
-                self._revoke(msgspec.json.decode(params, type=_Revoked).exception_id)
+                self._revoke_exception(msgspec.json.decode(params, type=_ExceptionRevoked).exception_id)
             case "Runtime.executionContextCreated":
-                self._learn(msgspec.json.decode(params, type=_ContextCreated).context, session)
+                self._add_context(msgspec.json.decode(params, type=_ContextCreated).context, session)
             case "Runtime.executionContextsCleared":
                 self._contexts = {key: known for key, known in self._contexts.items() if key[0] != session}
             case "Page.frameAttached":
-                attached = msgspec.json.decode(params, type=_Attached)
-                self.frames.attached(attached.frame_id, attached.parent_frame_id, session)
+                attached = msgspec.json.decode(params, type=_FrameAttachment)
+                self.frames.handle_attachment(attached.frame_id, attached.parent_frame_id, session)
             case "Page.frameNavigated":
-                self._navigated(msgspec.json.decode(params, type=_Navigated).frame, session)
+                self._handle_navigation(msgspec.json.decode(params, type=_FrameNavigation).frame, session)
 
-    def newest(
+    def find_latest(
         self, limit: int, *, only_errors: bool = False, fits: Callable[[Entry], bool] = lambda _: True
     ) -> tuple[list[Entry], int]:
         """Return the latest matching entries in order of time, and the number of all matches.
@@ -257,59 +257,59 @@ class Console:
 
     # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _called(self, called: _Called, session: str) -> None:
+    def _add_call(self, called: _ConsoleCall, session: str) -> None:
         origin, is_own = self._contexts.get((session, called.execution_context_id), ("", True))
         if not is_own or called.type in _SILENT:
             return
-        text = formatted(called.args)
+        text = format_values(called.args)
         if called.type == "assert":
             text = f"Assertion failed: {text}"
         stack = called.stack_trace or _Stack()
         level = _LEVELS.get(called.type, "log")
         has_stack = level in ("error", "warning") or called.type == "trace"
-        self._keep(
+        self._add_entry(
             Entry(
                 level,
                 text,
                 called.timestamp,
-                _place(stack.call_frames),
-                _stack(stack) if has_stack else [],
+                _format_place(stack.call_frames),
+                _format_stack(stack) if has_stack else [],
                 (origin or origins.OPAQUE,),
             )
         )
 
-    def _thrown(self, thrown: _Thrown, session: str) -> None:
+    def _add_exception(self, thrown: _ExceptionThrown, session: str) -> None:
         details = thrown.exception_details
         origin, is_own = self._contexts.get((session, details.execution_context_id), ("", True))
         if not is_own:
             return
-        said = _said(details.exception) if details.exception else ""
+        said = _format_value(details.exception) if details.exception else ""
         stack = details.stack_trace or _Stack()
-        place = _place(stack.call_frames) or _place(
+        place = _format_place(stack.call_frames) or _format_place(
             [_Frame(details.url, "", details.line_number, details.column_number)]
         )
         text = f"{details.text} {said}".strip()
         is_told = bool(details.exception and details.exception.subtype == "error")
-        self._keep(
+        self._add_entry(
             Entry(
                 "error",
                 text,
                 thrown.timestamp,
                 place,
-                [] if is_told else _stack(stack),  # an error's own text has it
+                [] if is_told else _format_stack(stack),  # an error's own text has it
                 (origin or origins.OPAQUE,),
                 exception=details.exception_id,
             )
         )
 
-    def _logged(self, entry: _LogEntry, session: str) -> None:
+    def _add_log_entry(self, entry: _LogEntry, session: str) -> None:
         if entry.source == "worker":
             return  # it has a session of its own, which says the same
-        place = _place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
+        place = _format_place([_Frame(entry.url, "", entry.line_number or 0, 0)]) if entry.url else ""
         whose = self.frames.of_session(session)  # the address is that of a resource
-        self._keep(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], whose))
+        self._add_entry(Entry(_LEVELS.get(entry.level, "log"), entry.text, entry.timestamp, place, [], whose))
 
-    def _revoke(self, exception: int) -> None:
+    def _revoke_exception(self, exception: int) -> None:
         """Remove a rejection that was handled later."""
         for entry in self._entries:
             if entry.exception == exception:
@@ -317,14 +317,14 @@ class Console:
                 self._entries.remove(entry)
                 return
 
-    def _learn(self, context: _Context, session: str) -> None:
+    def _add_context(self, context: _Context, session: str) -> None:
         is_default = context.aux_data.get("isDefault", True) is not False
         is_own = is_default and not origins.is_of_browser(context.origin)
         if len(self._contexts) < MAX_CONTEXTS:
             self._contexts[session, context.id] = origins.get_origin(context.origin), is_own
 
-    def _navigated(self, frame: _NavigatedFrame, session: str) -> None:
-        self.frames.navigated(frame.id, frame.parent_id, frame.url, session)
+    def _handle_navigation(self, frame: _NavigatedFrame, session: str) -> None:
+        self.frames.handle_navigation(frame.id, frame.parent_id, frame.url, session)
         if frame.parent_id or session:
             return
         host = origins.get_host(frame.url)
@@ -332,7 +332,7 @@ class Console:
             self._host = host
             self.clear()
 
-    def _keep(self, entry: Entry) -> None:
+    def _add_entry(self, entry: Entry) -> None:
         entry.text = truncate(entry.text, MAX_TEXT)
         if self._entries and (last := self._entries[-1]).is_again(entry):
             last.count += 1
@@ -351,7 +351,7 @@ def _made_text(params: bytes) -> bytes:
     return json.dumps(json.loads(params), ensure_ascii=False).encode(errors="replace")
 
 
-def _place(frames: list[_Frame]) -> str:
+def _format_place(frames: list[_Frame]) -> str:
     if not frames:
         return ""
     frame = frames[0]
@@ -360,10 +360,10 @@ def _place(frames: list[_Frame]) -> str:
     )
 
 
-def _stack(stack: _Stack) -> list[str]:
+def _format_stack(stack: _Stack) -> list[str]:
     named = [frame for frame in stack.call_frames if frame.url or frame.function_name]
     return [
-        f"{truncate(frame.function_name, 100) or '(anonymous)'} {_place([frame])}".rstrip()
+        f"{truncate(frame.function_name, 100) or '(anonymous)'} {_format_place([frame])}".rstrip()
         for frame in named[:MAX_FRAMES]
     ]
 
@@ -371,41 +371,41 @@ def _stack(stack: _Stack) -> list[str]:
 # ── Values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def formatted(values: list[_Value]) -> str:
+def format_values(values: list[_Value]) -> str:
     """Return the text of a console message; `%s` and similar are replaced as in browsers."""
     if len(values) > 1 and isinstance(values[0].value, str) and "%" in values[0].value:
         rest = values[1:]
-        begin = _PLACES.sub(lambda place: _filled(place[1], rest), values[0].value[:MAX_ARGUMENT])
-        return " ".join([begin, *map(_said, rest)])
-    return " ".join(map(_said, values))
+        begin = _PLACES.sub(lambda place: _fill_placeholder(place[1], rest), values[0].value[:MAX_ARGUMENT])
+        return " ".join([begin, *map(_format_value, rest)])
+    return " ".join(map(_format_value, values))
 
 
-def _filled(kind: str, rest: list[_Value]) -> str:
+def _fill_placeholder(kind: str, rest: list[_Value]) -> str:
     if kind == "%":
         return "%"
     if not rest:
         return f"%{kind}"
     value = rest.pop(0)
-    return "" if kind == "c" else _said(value)  # %c: how it looks
+    return "" if kind == "c" else _format_value(value)  # %c: how it looks
 
 
-def _said(value: _Value) -> str:
+def _format_value(value: _Value) -> str:
     """Return a value as the console shows it."""
     if isinstance(value.value, str):
         return truncate(value.value, MAX_ARGUMENT)
     if value.type == "undefined":
         return "undefined"
     if value.preview and value.subtype not in ("error", "node", "regexp", "date"):
-        return truncate(_preview(value.preview), MAX_ARGUMENT)
+        return truncate(_format_preview(value.preview), MAX_ARGUMENT)
     if value.unserializable_value or value.description:
         return truncate(value.unserializable_value or value.description, MAX_ARGUMENT)
     return msgspec.json.encode(value.value).decode()
 
 
-def _preview(preview: _Preview) -> str:
+def _format_preview(preview: _Preview) -> str:
     more = ["…"] if preview.overflow else []
     if preview.entries:
-        return f"{preview.description} {{{', '.join([*map(_entry, preview.entries), *more])}}}"
+        return f"{preview.description} {{{', '.join([*map(_format_entry, preview.entries), *more])}}}"
     if preview.subtype in ("array", "typedarray"):
         items = [_property_value(each) for each in preview.properties if each.name.isdigit()]
         return f"[{', '.join([*items, *more])}]"
@@ -416,14 +416,16 @@ def _preview(preview: _Preview) -> str:
     return f"{named}{{{', '.join([*members, *more])}}}"
 
 
-def _entry(entry: _Entry) -> str:
-    value = _short(entry.value)
-    return f"{_short(entry.key)} => {value}" if entry.key else value
+def _format_entry(entry: _Entry) -> str:
+    value = _format_short(entry.value)
+    return f"{_format_short(entry.key)} => {value}" if entry.key else value
 
 
-def _short(preview: _Preview) -> str:
+def _format_short(preview: _Preview) -> str:
     return (
-        f'"{preview.description}"' if preview.type == "string" else preview.description or _preview(preview)
+        f'"{preview.description}"'
+        if preview.type == "string"
+        else preview.description or _format_preview(preview)
     )
 
 

@@ -173,17 +173,17 @@ class Note(NamedTuple):
 
 
 @dataclass
-class Happened:
+class EventNotes:
     """Notes on events in a tab since the last result, for the end of the next one."""
 
     notes: list[Note] = field(default_factory=list)
 
-    def note(self, text: str, origin: str = "", without: str = "", quoted: str = "") -> None:
+    def add_note(self, text: str, origin: str = "", without: str = "", quoted: str = "") -> None:
         """See `Note`."""
         if len(self.notes) < MAX_NOTES:
             self.notes.append(Note(text, origin, without, quoted))
 
-    def take(self, may_read: Callable[[str], bool]) -> tuple[str, list[Quote]]:
+    def pop_notes(self, may_read: Callable[[str], bool]) -> tuple[str, list[Quote]]:
         """Return all notes as text, with a space before, and the quotes below it; then clear them.
 
         `may_read` returns whether the session may read texts of an origin.
@@ -201,7 +201,7 @@ class Devtools(ABC):
         """`session` is empty for a tab that the user's policy opens to all sessions."""
         self.tab_id = tab_id
         self.host = host
-        self.happened = Happened()
+        self.happened = EventNotes()
         self.dialog: Dialog | None = None
         self.used_at = trio.current_time()
         self.begun_at = -math.inf
@@ -254,7 +254,7 @@ class Devtools(ABC):
 
     # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def command(
+    async def run_command(
         self, method: str, params: Params | None = None, *, session: str = "", timeout_s: float = COMMAND_S
     ) -> Any:
         """Run a DevTools command; return its result.
@@ -266,28 +266,28 @@ class Devtools(ABC):
             CallError: the tab, its browser or the connection is gone, or it took too long.
         """
         self.check()
-        self.subscribe()
+        self.begin_subscription()
         self.used_at = trio.current_time()
         if self._is_crashed:
-            raise self._crashed()
+            raise self._crash_error()
         if self.dialog:
             raise DialogError(self.dialog)
 
-        def begin(on_done: Callable[[CommandOutcome], None]) -> Operation:
+        def begin_operation(on_done: Callable[[CommandOutcome], None]) -> Operation:
             waiting = _Command(self._waiting, on_done)
-            waiting.pending = self._send(method, params, session, timeout_s, waiting.tell)
+            waiting.pending = self._send_command(method, params, session, timeout_s, waiting.on_finished)
             return waiting
 
-        told = await wait_outcome(begin)
+        told = await wait_outcome(begin_operation)
         if self.is_leaving and isinstance(told, CallError) and told.code == Code.TIMED_OUT:
             raise ToolError(ON_ITS_WAY)
-        result = _result(method, told)
+        result = _read_result(method, told)
         self.bound_document.commands += 1
         return result
 
-    def begin(self, method: str, params: Params | None = None, *, session: str = "") -> None:
+    def begin_command(self, method: str, params: Params | None = None, *, session: str = "") -> None:
         """Send a command without waiting for its result; event handlers use it."""
-        self._send(method, params, session, COMMAND_S, lambda _: None)
+        self._send_command(method, params, session, COMMAND_S, lambda _: None)
 
     async def keep_choosers(self) -> None:
         """Intercept file choosers: they are reported and not shown.
@@ -296,13 +296,13 @@ class Devtools(ABC):
         150). Raises as `run_command`.
         """
         if not self.keeps_choosers:
-            await self.command("Page.setInterceptFileChooserDialog", {"enabled": True})
+            await self.run_command("Page.setInterceptFileChooserDialog", {"enabled": True})
             self.keeps_choosers = True
 
     def show_choosers(self) -> None:
         """Show file choosers to the user again."""
         self.keeps_choosers = False
-        self.begin("Page.setInterceptFileChooserDialog", {"enabled": False})
+        self.begin_command("Page.setInterceptFileChooserDialog", {"enabled": False})
 
     async def answer_dialog(self, *, accept: bool) -> None:
         """Answer the dialog that is open, if it still is; a prompt with the text in its field."""
@@ -310,15 +310,15 @@ class Devtools(ABC):
         if self.dialog and self.dialog.kind == "prompt":
             params["promptText"] = self.dialog.text  # the browser would leave it empty
 
-        def begin(on_done: OnFinished[bytes | CallError]) -> Operation:
-            return self._send("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
+        def begin_operation(on_done: OnFinished[bytes | CallError]) -> Operation:
+            return self._send_command("Page.handleJavaScriptDialog", params, "", COMMAND_S, on_done)
 
         self.is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
         self.dialog = None
         with suppress(CommandError):  # the person was faster
-            _result("Page.handleJavaScriptDialog", await wait_outcome(begin))
+            _read_result("Page.handleJavaScriptDialog", await wait_outcome(begin_operation))
 
-    def _send(
+    def _send_command(
         self,
         method: str,
         params: Params | None,
@@ -334,9 +334,9 @@ class Devtools(ABC):
             params=msgspec.Raw(msgspec.json.encode(params)) if params else msgspec.UNSET,
             session_id=session,
         )
-        return self._ask("forwardCDPCommand", asked, timeout_s, on_done)
+        return self._send_request("forwardCDPCommand", asked, timeout_s, on_done)
 
-    def _ask(
+    def _send_request(
         self,
         method: str,
         params: wire.Wire,
@@ -349,7 +349,7 @@ class Devtools(ABC):
 
     # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def subscribe(self) -> None:
+    def begin_subscription(self) -> None:
         """Hear what happens in the tab from now on."""
         if self._is_subscribed:
             return
@@ -360,39 +360,39 @@ class Devtools(ABC):
         asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(self._events))
         subscription = _Subscription(self)
         self._subscription = subscription
-        subscription.pending = self._ask(
-            "subscribeCDP", asked, math.inf, subscription.ended, CallObserver(on_event=self._hear)
+        subscription.pending = self._send_request(
+            "subscribeCDP", asked, math.inf, subscription.on_ended, CallObserver(on_event=self._on_event)
         )
 
-    async def subscribed(self) -> None:
+    async def wait_subscribed(self) -> None:
         """Subscribe, and wait until earlier state has been reported.
 
         Raises:
             CallError: it takes too long.
         """
-        self.subscribe()
+        self.begin_subscription()
         if not await self.wait_until(lambda: self._hears or not self._is_subscribed, COMMAND_S):
             raise CallError(Code.TIMED_OUT, "the browser does not tell what happens in the tab", handed=False)
 
-    def listen(self, listener: Heard, events: tuple[str, ...]) -> None:
+    def add_listener(self, listener: Heard, events: tuple[str, ...]) -> None:
         """Pass these events to `listener`, until `remove_listener`."""
         self._listeners[listener] = events
         earlier, self._is_subscribed, self._hears = self._subscription, False, False
-        self.subscribe()  # anew: it names the events
+        self.begin_subscription()  # anew: it names the events
         earlier.cancel()
 
-    def ignore(self, listener: Heard) -> None:
+    def remove_listener(self, listener: Heard) -> None:
         """Remove a listener."""
         self._listeners.pop(listener, None)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the tab. A later command subscribes again."""
         if self.keeps_choosers:
             self.show_choosers()  # others may still be in the tab
         self._subscription.cancel()
-        self.unsubscribed(self._subscription)
+        self.on_unsubscribed(self._subscription)
 
-    def unsubscribed(self, subscription: Operation) -> None:
+    def on_unsubscribed(self, subscription: Operation) -> None:
         """Reset the state after the end of the subscription."""
         if subscription is not self._subscription:
             return
@@ -403,7 +403,7 @@ class Devtools(ABC):
         self.frames_changed()
         self.url, self.origin, self.dialog = "", "", None
         self._is_crashed = self.is_leaving = self._is_loading = False
-        self._tell()
+        self._notify_waiters()
 
     async def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
         """Wait for events that make it so; whether they came in time."""
@@ -418,17 +418,17 @@ class Devtools(ABC):
         Raises:
             DialogError: a dialog is open, or opens first: then `go` is cancelled.
         """
-        self.subscribe()
+        self.begin_subscription()
         if self.dialog:
             raise DialogError(self.dialog)
         ended: list[T | Exception] = []
         async with trio.open_nursery() as nursery:
 
-            async def watch() -> None:
+            async def watch_dialog() -> None:
                 await self.wait_until(lambda: self.dialog is not None, math.inf)
                 nursery.cancel_scope.cancel()
 
-            nursery.start_soon(watch)
+            nursery.start_soon(watch_dialog)
             try:
                 ended.append(await go())
             except Exception as error:  # noqa: BLE001  (raised outside: a nursery would wrap it)
@@ -441,7 +441,7 @@ class Devtools(ABC):
             raise ended[0]
         return ended[0]
 
-    async def settle(self, timeout_s: float = SETTLE_S) -> None:
+    async def wait_settled(self, timeout_s: float = SETTLE_S) -> None:
         """If an input has sent the tab elsewhere, wait until that document is there, or a download begins."""
         await self.wait_until(
             lambda: self.dialog is not None or not (self.is_leaving or self._is_loading), timeout_s
@@ -450,22 +450,22 @@ class Devtools(ABC):
             await self.wait_until(lambda: not self._stayed, DOWNLOAD_S)
             self._stayed = False
 
-    def _hear(self, event: wire.CdpEvent) -> None:
+    def _on_event(self, event: wire.CdpEvent) -> None:
         if event.method in STATE_EVENTS:
             params = msgspec.json.decode(event.params) if event.params else {}
             if event.method in _FRAMES:
                 self.frames_changed()
             if event.method in _MAIN_FRAME:
                 if not event.session_id:
-                    self._moved(event.method, params)
+                    self._handle_navigation(event.method, params)
             else:
-                self._fold(event.method, params)
-            self._tell()
+                self._handle_target(event.method, params)
+            self._notify_waiters()
         for listener, events in list(self._listeners.items()):
             if event.method in events:
                 listener(event)
 
-    def _moved(self, method: str, params: Params) -> None:
+    def _handle_navigation(self, method: str, params: Params) -> None:
         match method:
             case "Page.frameStartedNavigating" if self.is_main(params["frameId"]):
                 self.is_leaving = params.get("navigationType") not in ("sameDocument", "historySameDocument")
@@ -479,7 +479,7 @@ class Devtools(ABC):
                 there = origins.format_origin(self.origin)
                 without = f"The tab is at {there} now, of which nothing may be told."
                 said = f"The tab is at {brief_address(url)} now."
-                self.happened.note(said, self.origin, without, rest_of_address(url))
+                self.happened.add_note(said, self.origin, without, rest_of_address(url))
             case "Page.loadEventFired":
                 self._is_loading = False
             case "Page.frameStoppedLoading" if self.is_main(params["frameId"]):
@@ -487,7 +487,7 @@ class Devtools(ABC):
                 self.is_leaving = self._is_loading = False
             case "Inspector.targetCrashed":
                 self._is_crashed = True
-                self._interrupt(self._crashed())
+                self._interrupt_commands(self._crash_error())
 
     @abstractmethod
     def is_main(self, frame_id: str) -> bool:
@@ -497,7 +497,7 @@ class Devtools(ABC):
     def frames_changed(self) -> None:
         """There may be other frames, or other documents in them."""
 
-    def _fold(self, method: str, params: Params) -> None:
+    def _handle_target(self, method: str, params: Params) -> None:
         match method:
             case "Target.attachedToTarget" if _is_frame(params["targetInfo"]):
                 self.children[params["sessionId"]] = params["targetInfo"]["targetId"]
@@ -510,41 +510,41 @@ class Devtools(ABC):
             case "Page.javascriptDialogClosed":
                 self.dialog = None
             case "Page.fileChooserOpened":
-                self.happened.note(_CHOOSER)
+                self.happened.add_note(_CHOOSER)
             case "Page.downloadWillBegin":
                 self._stayed = False
                 self.downloads += 1
                 name = quote(params.get("suggestedFilename", ""), MAX_SAID)
                 origin = origins.get_origin(params.get("url", ""))
-                self.happened.note(f"A download began: {name}.", origin, "A download began.")
+                self.happened.add_note(f"A download began: {name}.", origin, "A download began.")
 
     def _dialog_opened(self, params: Params) -> None:
         said, whose = single_line(params.get("message", ""), MAX_QUOTED), self._origin_of_dialog(params)
         kind = params.get("type", "alert")
         if kind == "alert":  # there is nothing to decide
             text = f"The page said in an alert, which was closed: {quote(said, MAX_SAID)}."
-            self.happened.note(text, whose, "A page opened an alert, which was closed.", _rest_of(said))
-            self.begin("Page.handleJavaScriptDialog", {"accept": True})
+            self.happened.add_note(text, whose, "A page opened an alert, which was closed.", _rest_of(said))
+            self.begin_command("Page.handleJavaScriptDialog", {"accept": True})
             return
         dialog = Dialog(kind, whose)
         if self.may_read(whose):
             dialog = Dialog(kind, whose, said, params.get("defaultPrompt", ""))
         self.dialog = dialog
-        self._interrupt(DialogError(dialog))
+        self._interrupt_commands(DialogError(dialog))
 
     def _origin_of_dialog(self, params: Params) -> str:
         """Return the origin of the document that opened a dialog; the event has its address alone."""
         url = params.get("url", "")
         return (self.origin or origins.OPAQUE) if origins.is_blank(url) else origins.get_origin(url)
 
-    def _crashed(self) -> ToolError:
+    def _crash_error(self) -> ToolError:
         return ToolError(f"Tab {self.tab_id} has crashed. navigate loads a page in it again.")
 
-    def _interrupt(self, error: ToolError) -> None:
+    def _interrupt_commands(self, error: ToolError) -> None:
         for command in list(self._waiting):
             command.interrupt(error)
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
 
@@ -554,7 +554,7 @@ def _is_frame(target: Params) -> bool:
     return target["type"] == "iframe" and not origins.is_pdf_viewer(target.get("url", ""))
 
 
-def _result(method: str, told: CommandOutcome) -> Any:
+def _read_result(method: str, told: CommandOutcome) -> Any:
     match told:
         case CallError(code=Code.TAB_NOT_CONTROLLABLE):
             raise NotControllableError(told.detail.rstrip("."))
@@ -575,7 +575,7 @@ class _Command:
         self._on_done = on_done
         waiting.add(self)
 
-    def tell(self, answer: bytes | CallError) -> None:
+    def on_finished(self, answer: bytes | CallError) -> None:
         """Complete the command."""
         if self in self._waiting:
             self._waiting.discard(self)
@@ -601,9 +601,9 @@ class _Subscription:
         self.pending: Operation = FINISHED
         self._devtools = devtools
 
-    def ended(self, _answer: bytes | CallError) -> None:
+    def on_ended(self, _answer: bytes | CallError) -> None:
         """Handle the end: the tab or the connection is gone."""
-        self._devtools.unsubscribed(self)
+        self._devtools.on_unsubscribed(self)
 
     def cancel(self) -> None:
         """See `Operation`."""

@@ -24,7 +24,7 @@ class Ref(NamedTuple):
         return f"ref_f{self.frame}_{self.number}" if self.frame else f"ref_{self.number}"
 
 
-def read(text: str) -> Ref:
+def parse_ref(text: str) -> Ref:
     """Parse an element reference.
 
     Raises:

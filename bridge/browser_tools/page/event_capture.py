@@ -35,7 +35,7 @@ class Began(Enum):
 class Log(Protocol):
     """Store of captured events."""
 
-    def hear(self, event: wire.CdpEvent) -> None:
+    def on_event(self, event: wire.CdpEvent) -> None:
         """One of those that are wanted."""
         ...
 
@@ -66,7 +66,7 @@ class Capture(Generic[L]):
         self._lost_before: int | None = None
         """None: it has not begun."""
 
-    async def go_on(self) -> Began:
+    async def continue_capture(self) -> Began:
         """Start or continue the capture; events that the browser had buffered are stored on return.
 
         Raises as `Devtools.run_command` does.
@@ -78,8 +78,8 @@ class Capture(Generic[L]):
             return Began.EARLIER
         began = Began.NOW if self._lost_before is None else Began.AGAIN
         if began is Began.NOW:
-            tab.listen(self._hear, (*self._events, *_EVENTS))
-        await tab.subscribed()
+            tab.add_listener(self._on_event, (*self._events, *_EVENTS))
+        await tab.wait_subscribed()
         lost = tab.lost
         await self._switch_on("", COMMAND_S)
         for session in list(self._sessions):
@@ -99,29 +99,29 @@ class Capture(Generic[L]):
     async def _switch_on(self, session: str, timeout_s: float) -> None:
         """Enable the domains of a DevTools session; buffered events are stored on return."""
         for method, params in self._switches:
-            await self._tab.command(method, params, session=session, timeout_s=timeout_s)
+            await self._tab.run_command(method, params, session=session, timeout_s=timeout_s)
 
-    def _hear(self, event: wire.CdpEvent) -> None:
+    def _on_event(self, event: wire.CdpEvent) -> None:
         if event.method in self._events:
-            self.log.hear(event)
+            self.log.on_event(event)
         match event.method:
             case "Target.attachedToTarget":
-                self._attached(_params(event)["sessionId"])
+                self._handle_attachment(_decode_params(event)["sessionId"])
             case "Target.detachedFromTarget":
-                self._sessions.discard(_params(event)["sessionId"])
+                self._sessions.discard(_decode_params(event)["sessionId"])
             case "mcpb.eventDropped":
-                self._count(_params(event)["dropped"])
+                self._count_left_out(_decode_params(event)["dropped"])
 
-    def _count(self, in_all: int) -> None:
+    def _count_left_out(self, in_all: int) -> None:
         known = self._left_out_in_all if in_all >= self._left_out_in_all else 0  # it was attached anew
         self.left_out += in_all - known
         self._left_out_in_all = in_all
 
-    def _attached(self, session: str) -> None:
+    def _handle_attachment(self, session: str) -> None:
         self._sessions.add(session)
         for method, params in self._switches:
-            self._tab.begin(method, params, session=session)
+            self._tab.begin_command(method, params, session=session)
 
 
-def _params(event: wire.CdpEvent) -> Any:
+def _decode_params(event: wire.CdpEvent) -> Any:
     return msgspec.json.decode(event.params or b"{}")

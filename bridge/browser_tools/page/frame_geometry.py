@@ -21,14 +21,14 @@ class Placement(NamedTuple):
     """And one down."""
     down_y: float = 1.0
 
-    def outward(self, x: float, y: float) -> tuple[float, float]:
+    def to_outside(self, x: float, y: float) -> tuple[float, float]:
         """Convert a point of the frame to the surrounding viewport."""
         return (
             self.x + self.right_x * x + self.down_x * y,
             self.y + self.right_y * x + self.down_y * y,
         )
 
-    def inward(self, x: float, y: float) -> tuple[float, float]:
+    def to_inside(self, x: float, y: float) -> tuple[float, float]:
         """Convert a surrounding point to the frame. A frame scaled to nothing has only its corner."""
         area = self.right_x * self.down_y - self.down_x * self.right_y
         if not area:
@@ -36,15 +36,15 @@ class Placement(NamedTuple):
         x, y = x - self.x, y - self.y
         return (self.down_y * x - self.down_x * y) / area, (self.right_x * y - self.right_y * x) / area
 
-    def within(self, around: Placement) -> Placement:
+    def combine_with(self, around: Placement) -> Placement:
         """Return this placement in the viewport around `around`."""
-        x, y = around.outward(self.x, self.y)
-        right_x, right_y = around.outward(self.x + self.right_x, self.y + self.right_y)
-        down_x, down_y = around.outward(self.x + self.down_x, self.y + self.down_y)
+        x, y = around.to_outside(self.x, self.y)
+        right_x, right_y = around.to_outside(self.x + self.right_x, self.y + self.right_y)
+        down_x, down_y = around.to_outside(self.x + self.down_x, self.y + self.down_y)
         return Placement(x, y, right_x - x, right_y - y, down_x - x, down_y - y)
 
 
-def placement(box: dict[str, Any]) -> Placement:
+def placement_of(box: dict[str, Any]) -> Placement:
     """Return the placement from the DevTools box model of the frame's element."""
     x, y = box["content"][:2]
     x0, y0, x1, y1, _, _, x3, y3 = box["border"]

@@ -15,7 +15,7 @@ MAX_FRAMES = 10_000
 
 
 class FrameLike(Protocol):
-    """A frame as `Page.frames` has it."""
+    """A frame as `Page.find_frames` has it."""
 
     @property
     def id(self) -> str:
@@ -30,7 +30,7 @@ class FrameLike(Protocol):
         """Origin that rules know the document by."""
 
 
-class _Known(NamedTuple):
+class _FrameOrigin(NamedTuple):
     session: str
     origin: str
 
@@ -39,24 +39,24 @@ class FrameOrigins:
     """The frames that a tab has or had since it came to its site."""
 
     def __init__(self) -> None:
-        self._frames: dict[str, _Known] = {}
+        self._frames: dict[str, _FrameOrigin] = {}
 
-    def learn(self, frames: Iterable[FrameLike]) -> None:
+    def add_context(self, frames: Iterable[FrameLike]) -> None:
         """Take frames that are there already."""
         for frame in frames:
             if frame.id not in self._frames:
-                self._add(frame.id, frame.session, frame.origin)
+                self._add_frame(frame.id, frame.session, frame.origin)
 
-    def attached(self, frame_id: str, parent_id: str, session: str) -> None:
+    def handle_attachment(self, frame_id: str, parent_id: str, session: str) -> None:
         """Handle `Page.frameAttached`: a new frame is empty and belongs to its parent."""
-        self._add(frame_id, session, self.of_frame(parent_id))
+        self._add_frame(frame_id, session, self.of_frame(parent_id))
 
-    def navigated(self, frame_id: str, parent_id: str, url: str, session: str) -> None:
+    def handle_navigation(self, frame_id: str, parent_id: str, url: str, session: str) -> None:
         """Handle `Page.frameNavigated`."""
         if not parent_id and not session:
             self._frames.clear()
         around = self.of_frame(parent_id) if parent_id or session else ""
-        self._add(frame_id, session, origins.get_document_origin(url, around))
+        self._add_frame(frame_id, session, origins.get_document_origin(url, around))
 
     def of_frame(self, frame_id: str) -> str:
         """Return the origin of a frame's document."""
@@ -68,6 +68,6 @@ class FrameOrigins:
         found = {known.origin for known in self._frames.values() if known.session == session}
         return tuple(sorted(found)) or (origins.OPAQUE,)
 
-    def _add(self, frame_id: str, session: str, origin: str) -> None:
+    def _add_frame(self, frame_id: str, session: str, origin: str) -> None:
         if frame_id in self._frames or len(self._frames) < MAX_FRAMES:
-            self._frames[frame_id] = _Known(session, origin)
+            self._frames[frame_id] = _FrameOrigin(session, origin)

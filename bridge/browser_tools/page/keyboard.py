@@ -90,7 +90,7 @@ _PUNCTUATION = (
 )  # fmt: skip
 
 
-def _printable() -> Iterator[Key]:
+def _printable_keys() -> Iterator[Key]:
     for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz", 65):
         code = f"Key{letter.upper()}"
         yield Key(letter, code, number, letter)
@@ -103,7 +103,7 @@ def _printable() -> Iterator[Key]:
         yield Key(shifted, code, number, shifted, is_shifted=True)
 
 
-_PRINTABLE = {key.key: key for key in _printable()}
+_PRINTABLE = {key.key: key for key in _printable_keys()}
 _BY_NAME = {key.key.lower(): key for key in _NAMED}
 
 _SHIFTED = {
@@ -141,7 +141,7 @@ def modifiers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_MODIFIER_NAMES[name] for name in names))
 
 
-def bits(modifiers: Iterable[str]) -> int:
+def modifier_bits(modifiers: Iterable[str]) -> int:
     """DevTools' `modifiers`."""
     return sum(MODIFIERS[name][1] for name in modifiers)
 
@@ -163,15 +163,15 @@ def sequence_in(text: str) -> list[Chord]:
         raise ToolError(
             f"That are {len(words)} keys; {MAX_KEYS} at once are the most. Text is written with type."
         )
-    return [_chord(word) for word in words]
+    return [_parse_chord(word) for word in words]
 
 
-def _chord(word: str) -> Chord:
+def _parse_chord(word: str) -> Chord:
     head, plus, last = word.rpartition("+")
     if plus and not last:  # the key is + itself: `+`, `ctrl++`
         head, last = head.rstrip("+"), "+"
     held = modifiers_in(head) if head else ()
-    chord = Chord(held, _named(last, is_alone=not held))
+    chord = Chord(held, _find_key(last, is_alone=not held))
     _refuse_zoom(chord, word)
     return chord
 
@@ -194,7 +194,7 @@ def has_paste(text: str) -> bool:
     """Return whether a sequence may have a paste key in it, also under names that only others know."""
     for word in text.split():
         try:
-            chord = _chord(word)
+            chord = _parse_chord(word)
         except ToolError:
             if _PASTE_WORD.search(word):
                 return True
@@ -220,7 +220,7 @@ def _is_browsers_own(chord: Chord) -> bool:
     return not chord.modifiers and chord.key.key in _OF_WINDOWS
 
 
-def _named(name: str, *, is_alone: bool) -> Key:
+def _find_key(name: str, *, is_alone: bool) -> Key:
     lower = name.lower()
     if lower in _MODIFIER_NAMES:
         return MODIFIERS[_MODIFIER_NAMES[lower]][0]
@@ -266,32 +266,32 @@ def _refuse_zoom(chord: Chord, word: str) -> None:
         )
 
 
-def events(chord: Chord) -> Iterator[dict[str, Any]]:
+def key_events(chord: Chord) -> Iterator[dict[str, Any]]:
     """Yield the params of `Input.dispatchKeyEvent` that press and release a chord, in order."""
     is_shifted = chord.key.is_shifted and "Shift" not in chord.modifiers
     held = [*chord.modifiers, *(["Shift"] if is_shifted else [])]
     for count, name in enumerate(held, 1):
-        yield _event("rawKeyDown", MODIFIERS[name][0], bits(held[:count]))
-    yield _down(_as_held(chord.key, held), held)
-    yield _event("keyUp", _as_held(chord.key, held), bits(held))
+        yield _key_event("rawKeyDown", MODIFIERS[name][0], modifier_bits(held[:count]))
+    yield _key_down(_as_held(chord.key, held), held)
+    yield _key_event("keyUp", _as_held(chord.key, held), modifier_bits(held))
     for count, name in reversed(list(enumerate(held))):
-        yield _event("keyUp", MODIFIERS[name][0], bits(held[:count]))
+        yield _key_event("keyUp", MODIFIERS[name][0], modifier_bits(held[:count]))
 
 
 def _as_held(key: Key, held: list[str]) -> Key:
     return _SHIFTED.get(key.code, key) if "Shift" in held else key
 
 
-def _down(key: Key, held: list[str]) -> dict[str, Any]:
+def _key_down(key: Key, held: list[str]) -> dict[str, Any]:
     if not key.text or {"Control", "Alt", "Meta"} & set(held):  # then it writes nothing
-        event = _event("rawKeyDown", key, bits(held))
+        event = _key_event("rawKeyDown", key, modifier_bits(held))
         if held == ["Meta"] and (command := _EDITING.get(key.key)):
             event["commands"] = [command]
         return event
-    return {**_event("keyDown", key, bits(held)), "text": key.text, "unmodifiedText": key.text}
+    return {**_key_event("keyDown", key, modifier_bits(held)), "text": key.text, "unmodifiedText": key.text}
 
 
-def _event(kind: str, key: Key, held: int) -> dict[str, Any]:
+def _key_event(kind: str, key: Key, held: int) -> dict[str, Any]:
     return {
         "type": kind,
         "key": key.key,

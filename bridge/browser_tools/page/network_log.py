@@ -28,7 +28,7 @@ class _Shape(msgspec.Struct, rename="camel"):
     """Members of an event that are read."""
 
 
-class _Asked(_Shape):
+class _RequestData(_Shape):
     url: str
     method: str
     headers: dict[str, str] = {}
@@ -66,9 +66,9 @@ class _Initiator(_Shape):
     stack: _Stack | None = None
 
 
-class _Sent(_Shape):
+class _RequestSent(_Shape):
     request_id: str
-    request: _Asked
+    request: _RequestData
     timestamp: float
     wall_time: float
     loader_id: str = ""
@@ -83,13 +83,13 @@ class _OfRequest(_Shape):
     request_id: str
 
 
-class _Received(_OfRequest):
+class _ResponseReceived(_OfRequest):
     response: _Response
     timestamp: float
     type: str = ""
 
 
-class _Ended(_OfRequest):
+class _LoadingEnd(_OfRequest):
     """Params of `loadingFinished`, `loadingFailed`, and of the end of sockets."""
 
     timestamp: float
@@ -125,12 +125,12 @@ class _NavigatedFrame(_Shape):
     parent_id: str = ""
 
 
-class _Attached(_Shape):
+class _FrameAttachment(_Shape):
     frame_id: str
     parent_frame_id: str
 
 
-class _Navigated(_Shape):
+class _FrameNavigation(_Shape):
     frame: _NavigatedFrame
 
 
@@ -202,7 +202,7 @@ class Network:
         """By DevTools' session and id; of a chain of redirects the last."""
         self._bytes = 0
 
-    def hear(self, event: wire.CdpEvent) -> None:
+    def on_event(self, event: wire.CdpEvent) -> None:
         """Something has happened."""
         shape, fold = self.folds[event.method]
         try:
@@ -211,7 +211,7 @@ class Network:
             return  # of another shape than any that is known
         fold(self, told, event.session_id)
 
-    def newest(
+    def find_latest(
         self, limit: int, *, fits: Callable[[Request], bool] = lambda _: True
     ) -> tuple[list[Request], int]:
         """Return the latest matching requests in the order of their starts, and the number of all matches."""
@@ -226,56 +226,56 @@ class Network:
 
     # ── What events say ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _sent(self, sent: _Sent, session: str) -> None:
+    def _add_request(self, sent: _RequestSent, session: str) -> None:
         if origins.is_of_browser(sent.document_url):
             return
         if sent.redirect_response and (earlier := self._newest.get((session, sent.request_id))):
-            self._respond(earlier, sent.redirect_response)
+            self._set_response(earlier, sent.redirect_response)
             earlier.is_redirected, earlier.seconds = True, sent.timestamp - earlier.began
         asked = sent.request
-        self._keep(
+        self._add_entry(
             Request(
                 sent.request_id,
                 session,
                 asked.method,
-                _shown(asked.url + asked.url_fragment),
+                _shorten_url(asked.url + asked.url_fragment),
                 self._origin_of(sent.document_url, sent.frame_id),
                 sent.loader_id,
                 sent.timestamp,
                 sent.wall_time,
                 sent.type.lower(),
-                _initiator(sent.initiator),
-                _bounded(asked.headers),
+                _format_initiator(sent.initiator),
+                _limit_headers(asked.headers),
                 asked.post_data,
                 asked.has_post_data,
             )
         )
 
-    def _opened(self, created: _SocketCreated, session: str) -> None:
-        kind, url, initiator = "websocket", _shown(created.url), _initiator(created.initiator)
+    def _add_socket(self, created: _SocketCreated, session: str) -> None:
+        kind, url, initiator = "websocket", _shorten_url(created.url), _format_initiator(created.initiator)
         origin = self._origin_of(_script_of(created.initiator))
-        self._keep(Request(created.request_id, session, "GET", url, origin, "", 0, 0, kind, initiator))
+        self._add_entry(Request(created.request_id, session, "GET", url, origin, "", 0, 0, kind, initiator))
 
     def _origin_of(self, document: str, frame_id: str = "") -> str:
         found = origins.get_origin(document)
         return self.frames.of_frame(frame_id) if found in ("", origins.OPAQUE) else found
 
-    def _attached(self, attached: _Attached, session: str) -> None:
-        self.frames.attached(attached.frame_id, attached.parent_frame_id, session)
+    def _handle_attachment(self, attached: _FrameAttachment, session: str) -> None:
+        self.frames.handle_attachment(attached.frame_id, attached.parent_frame_id, session)
 
     def _from_cache(self, of: _OfRequest, session: str) -> None:
         if request := self._newest.get((session, of.request_id)):
             request.is_cached = True
 
-    def _received(self, received: _Received, session: str) -> None:
+    def _handle_response(self, received: _ResponseReceived, session: str) -> None:
         if request := self._newest.get((session, received.request_id)):
             request.kind = received.type.lower() or request.kind
-            self._respond(request, received.response)
+            self._set_response(request, received.response)
 
-    def _respond(self, request: Request, response: _Response) -> None:
+    def _set_response(self, request: Request, response: _Response) -> None:
         self._bytes -= request.bytes
         request.status, request.status_text = response.status, response.status_text[:MAX_HEADER]
-        request.response_headers = _bounded(response.headers)
+        request.response_headers = _limit_headers(response.headers)
         request.mime_type = response.mime_type[:MAX_HEADER]
         request.size = int(response.encoded_data_length)
         request.is_cached |= response.from_disk_cache or response.from_prefetch_cache
@@ -283,7 +283,7 @@ class Network:
         self._bytes += request.bytes
         self._make_room()
 
-    def _ended(self, ended: _Ended, session: str) -> None:
+    def _handle_end(self, ended: _LoadingEnd, session: str) -> None:
         request = self._newest.get((session, ended.request_id))
         if request is None:
             return
@@ -293,9 +293,9 @@ class Network:
         if ended.encoded_data_length is not None:
             request.size = int(ended.encoded_data_length)
 
-    def _navigated(self, navigated: _Navigated, session: str) -> None:
+    def _handle_navigation(self, navigated: _FrameNavigation, session: str) -> None:
         frame = navigated.frame
-        self.frames.navigated(frame.id, frame.parent_id, frame.url, session)
+        self.frames.handle_navigation(frame.id, frame.parent_id, frame.url, session)
         host = origins.get_host(frame.url)
         if session or frame.parent_id or host == self._host:
             return
@@ -303,9 +303,9 @@ class Network:
         kept = [request for request in self._requests if request.loader == frame.loader_id]
         self.clear()
         for request in kept:
-            self._keep(request)
+            self._add_entry(request)
 
-    def _keep(self, request: Request) -> None:
+    def _add_entry(self, request: Request) -> None:
         self._requests.append(request)
         self._newest[request.session, request.id] = request
         self._bytes += request.bytes
@@ -320,17 +320,17 @@ class Network:
                 del self._newest[oldest.session, oldest.id]
 
     folds: ClassVar[dict[str, tuple[type[Any], Callable[[Network, Any, str], None]]]] = {
-        "Network.requestWillBeSent": (_Sent, _sent),
+        "Network.requestWillBeSent": (_RequestSent, _add_request),
         "Network.requestServedFromCache": (_OfRequest, _from_cache),
-        "Network.responseReceived": (_Received, _received),
-        "Network.loadingFinished": (_Ended, _ended),
-        "Network.loadingFailed": (_Ended, _ended),
-        "Network.webSocketCreated": (_SocketCreated, _opened),
-        "Network.webSocketHandshakeResponseReceived": (_Received, _received),
-        "Network.webSocketFrameError": (_Ended, _ended),
-        "Network.webSocketClosed": (_Ended, _ended),
-        "Page.frameAttached": (_Attached, _attached),
-        "Page.frameNavigated": (_Navigated, _navigated),
+        "Network.responseReceived": (_ResponseReceived, _handle_response),
+        "Network.loadingFinished": (_LoadingEnd, _handle_end),
+        "Network.loadingFailed": (_LoadingEnd, _handle_end),
+        "Network.webSocketCreated": (_SocketCreated, _add_socket),
+        "Network.webSocketHandshakeResponseReceived": (_ResponseReceived, _handle_response),
+        "Network.webSocketFrameError": (_LoadingEnd, _handle_end),
+        "Network.webSocketClosed": (_LoadingEnd, _handle_end),
+        "Page.frameAttached": (_FrameAttachment, _handle_attachment),
+        "Page.frameNavigated": (_FrameNavigation, _handle_navigation),
     }
     """By event: its shape, and what it changes."""
 
@@ -338,20 +338,20 @@ class Network:
 EVENTS = tuple(Network.folds)
 
 
-def _shown(url: str) -> str:
+def _shorten_url(url: str) -> str:
     if url.startswith("data:"):
         url = f"{url[:100]}… ({len(url)} characters)" if len(url) > 100 else url
     return masked_url(url[:MAX_URL])
 
 
-def _bounded(headers: dict[str, str]) -> dict[str, str]:
+def _limit_headers(headers: dict[str, str]) -> dict[str, str]:
     few = list(headers.items())[:MAX_HEADERS]
     return {name[:MAX_HEADER]: value[:MAX_HEADER] for name, value in few}
 
 
-def _initiator(initiator: _Initiator) -> str:
+def _format_initiator(initiator: _Initiator) -> str:
     """Return the file and line that sent it, or another initiator."""
-    for frame in _frames(initiator.stack):
+    for frame in _stack_frames(initiator.stack):
         if frame.url:
             return f"{masked_url(frame.url[:300])}:{frame.line_number + 1}"
     if initiator.url:
@@ -361,10 +361,10 @@ def _initiator(initiator: _Initiator) -> str:
 
 def _script_of(initiator: _Initiator) -> str:
     """Return the address of the script that asked for it; that of a page for a script inside."""
-    return next((frame.url for frame in _frames(initiator.stack) if frame.url), initiator.url)
+    return next((frame.url for frame in _stack_frames(initiator.stack) if frame.url), initiator.url)
 
 
-def _frames(stack: _Stack | None) -> Iterator[_Frame]:
+def _stack_frames(stack: _Stack | None) -> Iterator[_Frame]:
     while stack:
         yield from stack.call_frames
         stack = stack.parent

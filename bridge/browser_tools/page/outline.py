@@ -40,7 +40,7 @@ class Viewport(msgspec.Struct, rename="camel"):
         return f"viewport {size}, scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
 
 
-class Seen(msgspec.Struct, rename="camel"):
+class DocumentLines(msgspec.Struct, rename="camel"):
     """Result of `mcpb.read`."""
 
     lines: list[Line]
@@ -70,30 +70,30 @@ class Outline:
         """Nothing more has room."""
         return "size" in self.cuts
 
-    def reserve(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[str, Line]]:
+    def reserve_lines(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[str, Line]]:
         """Return the lines of a document as text, as far as they fit.
 
         The lines of its frames get the rest.
         """
         reserved = []
         for line in lines:
-            text = _text(line, frame, indent)
-            if not self._take(text):
+            text = _format_line(line, frame, indent)
+            if not self._reserve_text(text):
                 break
             reserved.append((text, line))
         return reserved
 
-    def write(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line that was reserved."""
         self._written.append(text)
 
-    def note(self, indent: int, text: str) -> None:
+    def write_remark(self, indent: int, text: str) -> None:
         """Write a remark of the bridge if it fits."""
         line = f"{'  ' * indent}({text})"
-        if self._take(line):
-            self.write(line)
+        if self._reserve_text(line):
+            self.write_line(line)
 
-    def _take(self, text: str) -> bool:
+    def _reserve_text(self, text: str) -> bool:
         if len(text) + 1 > self.left:
             self.cuts.add("size")
             return False
@@ -101,6 +101,6 @@ class Outline:
         return True
 
 
-def _text(line: Line, frame: int, indent: int) -> str:
+def _format_line(line: Line, frame: int, indent: int) -> str:
     ref = f" [{Ref(line.ref, frame)}]" if line.ref else ""
     return f"{'  ' * (indent + line.indent)}{line.head}{ref}{line.tail}"

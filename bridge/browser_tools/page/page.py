@@ -25,8 +25,8 @@ from bridge.browser_tools.page.devtools import (
     Devtools,
     Params,
 )
-from bridge.browser_tools.page.frame_geometry import Placement, placement
-from bridge.browser_tools.page.scripts import script
+from bridge.browser_tools.page.frame_geometry import Placement, placement_of
+from bridge.browser_tools.page.scripts import joined_script
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.transport import TabTransport
@@ -97,7 +97,7 @@ class Numbering:
 
     next: int = 1
 
-    def reached(self, following: int) -> None:
+    def continue_at(self, following: int) -> None:
         """Continue with this number in the next document."""
         self.next = max(self.next, following)
 
@@ -141,11 +141,11 @@ class Page(Devtools):
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def frames(self) -> list[Frame]:
+    async def find_frames(self) -> list[Frame]:
         """All frames, the main one first, each before those in it."""
         if self._frames is not None:
             return self._frames
-        await self.subscribed()  # it tells of frames in processes of their own
+        await self.wait_subscribed()  # it tells of frames in processes of their own
         looked_at = self._looked_at = object()
         frames = await self._look_for_frames()
         if looked_at is self._looked_at:  # else they have changed meanwhile
@@ -160,19 +160,19 @@ class Page(Devtools):
 
     async def _look_for_frames(self) -> list[Frame]:
         """Return the frames of all processes, asked concurrently: one that hangs delays no other."""
-        trees: dict[str, Params | None] = {"": await self._tree("")}
+        trees: dict[str, Params | None] = {"": await self._frame_tree("")}
         failed: list[ToolError | CallError] = []
 
-        async def look(session: str) -> None:
+        async def look_at_target(session: str) -> None:
             try:
-                trees[session] = await look_inside(partial(self._tree, session), FRAME_S)
+                trees[session] = await look_inside(partial(self._frame_tree, session), FRAME_S)
             except (ToolError, CallError) as error:  # raised outside: a nursery would wrap it
                 failed.append(error)
 
         inner = list(self.children)
         async with trio.open_nursery() as nursery:
             for session in inner:
-                nursery.start_soon(look, session)
+                nursery.start_soon(look_at_target, session)
         if failed:
             raise failed[0]
         self.has_silent_frames = None in trees.values()
@@ -185,8 +185,8 @@ class Page(Devtools):
             for frame in self._frames_in(tree, session)
         )
 
-    async def _tree(self, session: str) -> Params:
-        found: Params = await self.command("Page.getFrameTree", session=session)
+    async def _frame_tree(self, session: str) -> Params:
+        found: Params = await self.run_command("Page.getFrameTree", session=session)
         tree: Params = found["frameTree"]
         return tree
 
@@ -205,9 +205,9 @@ class Page(Devtools):
         for child in tree.get("childFrames", []):
             yield from self._frames_in(child, session)
 
-    async def main(self) -> Frame:
+    async def main_frame(self) -> Frame:
         """Return the main frame."""
-        return (await self.frames())[0]
+        return (await self.find_frames())[0]
 
     async def blank_origin(self) -> str:
         """Return the origin of a blank page: that of its opener, or empty.
@@ -216,13 +216,13 @@ class Page(Devtools):
         """
         if self.dialog:
             return self.dialog.origin
-        main = await self.main()
+        main = await self.main_frame()
         if main.origin or not origins.is_blank(main.url):
             return main.origin
         origin, has_opener = (await self.evaluate("[origin, opener !== null]", main))["value"]
         return origins.get_web_origin(origin) or (origins.OPAQUE if has_opener else "")
 
-    async def placement(self, frame: Frame) -> Placement:
+    async def placement_of(self, frame: Frame) -> Placement:
         """Return the placement of a frame's viewport in the tab's.
 
         Raises:
@@ -231,20 +231,20 @@ class Page(Devtools):
         if frame.number == 0:
             return Placement()
         is_root = self.children.get(frame.session) == frame.id
-        around = [each.session for each in await self.frames() if each.id == frame.parent]
+        around = [each.session for each in await self.find_frames() if each.id == frame.parent]
         sessions = dict.fromkeys([*around, "", *self.children])
         for session in [each for each in sessions if each != frame.session or not is_root]:
             with suppress(CommandError):  # another session has the element around it
-                owner = await self.command("DOM.getFrameOwner", {"frameId": frame.id}, session=session)
+                owner = await self.run_command("DOM.getFrameOwner", {"frameId": frame.id}, session=session)
                 at = {"backendNodeId": owner["backendNodeId"]}
-                box = await self.command("DOM.getBoxModel", at, session=session)
-                return placement(box["model"]).within(await self._placement_of_root(session))
+                box = await self.run_command("DOM.getBoxModel", at, session=session)
+                return placement_of(box["model"]).combine_with(await self._placement_of_root(session))
         raise GoneError("The frame is not shown any more. Look at the page again (read_page).")
 
     async def _placement_of_root(self, session: str) -> Placement:
-        for frame in await self.frames() if session else ():
+        for frame in await self.find_frames() if session else ():
             if frame.id == self.children.get(session):
-                return await self.placement(frame)
+                return await self.placement_of(frame)
         return Placement()
 
     async def frame_id_of(self, element: int, frame: Frame) -> str:
@@ -255,12 +255,14 @@ class Page(Devtools):
         found = await self.evaluate(f"mcpb.element({{ref: {element}}})", frame, by_value=False)
         if "objectId" not in found:
             return ""
-        about = await self.command("DOM.describeNode", {"objectId": found["objectId"]}, session=frame.session)
+        about = await self.run_command(
+            "DOM.describeNode", {"objectId": found["objectId"]}, session=frame.session
+        )
         return str(about["node"].get("frameId", ""))
 
     # ── Our code in them ────────────────────────────────────────────────────────────────────────────────────
 
-    async def call(
+    async def call_script(
         self, function: str, argument: Any = None, *, frame: Frame | None = None, timeout_s: float = COMMAND_S
     ) -> Any:
         """Return the result of `mcpb.<function>(argument)` in a document (see `scripts`).
@@ -269,11 +271,11 @@ class Page(Devtools):
             GoneError: the frame shows another document now.
             ElementError: the script reports an error.
         """
-        frame = frame or await self.main()
+        frame = frame or await self.main_frame()
         expression = f"mcpb.{function}({json.dumps(argument or {})})"
         found = (await self.evaluate(expression, frame, timeout_s=timeout_s)).get("value")
         if isinstance(found, dict) and isinstance(following := found.get("next"), int):
-            self._numbering.reached(following)
+            self._numbering.continue_at(following)
         return found
 
     async def evaluate(
@@ -298,23 +300,23 @@ class Page(Devtools):
                 raise GoneError(ELSEWHERE) from None
             raise
         if details := answer.get("exceptionDetails"):
-            raise _failure(details.get("exception", {}).get("description") or details.get("text", ""))
+            raise _script_error(details.get("exception", {}).get("description") or details.get("text", ""))
         result: Params = answer["result"]
         return result
 
-    async def rest(self) -> None:
+    async def wait_still(self) -> None:
         """Wait for what the last input has begun: until another document is there, or a dialog."""
         with suppress(ToolError, CallError), trio.move_on_after(SETTLE_S):
-            await self.heard()  # unless it is on its way elsewhere, or a dialog has opened
-        await self.settle()
+            await self.wait_events()  # unless it is on its way elsewhere, or a dialog has opened
+        await self.wait_settled()
         if self.is_leaving:
-            self.happened.note(ON_ITS_WAY)
+            self.happened.add_note(ON_ITS_WAY)
 
-    async def heard(self) -> None:
+    async def wait_events(self) -> None:
         """Wait until earlier events have arrived: the page's response follows them."""
-        await self.evaluate(_NEXT_TASK, await self.main())
+        await self.evaluate(_NEXT_TASK, await self.main_frame())
 
-    def world(self, frame: Frame) -> int:
+    def world_of(self, frame: Frame) -> int:
         """Return the execution context of the script in a document in which it has just run."""
         return self._worlds[frame.id].context
 
@@ -322,17 +324,19 @@ class Page(Devtools):
         known = self._worlds.get(frame.id)
         if known and known.loader == frame.loader:
             with suppress(_NoContextError):
-                return await self._run(known, params, frame, timeout_s)
-        return await self._run(await self._enter(frame), params, frame, timeout_s)
+                return await self._call_in_world(known, params, frame, timeout_s)
+        return await self._call_in_world(await self._enter_document(frame), params, frame, timeout_s)
 
-    async def _run(self, world: _World, params: Params, frame: Frame, timeout_s: float) -> Params:
+    async def _call_in_world(self, world: _World, params: Params, frame: Frame, timeout_s: float) -> Params:
         """Run a function on `mcpb`, which belongs to one document: a number of a context is used again."""
         params = {**params, "objectId": world.mcpb}
         return await self._send_script("Runtime.callFunctionOn", params, frame, timeout_s)
 
     async def _send_script(self, method: str, params: Params, frame: Frame, timeout_s: float) -> Params:
         try:
-            answer: Params = await self.command(method, params, session=frame.session, timeout_s=timeout_s)
+            answer: Params = await self.run_command(
+                method, params, session=frame.session, timeout_s=timeout_s
+            )
         except (CommandError, CallError) as error:
             said = error.said if isinstance(error, CommandError) else error.detail
             if any(words in said for words in _NO_CONTEXT):
@@ -341,13 +345,13 @@ class Page(Devtools):
             raise
         return answer
 
-    async def _enter(self, frame: Frame) -> _World:
+    async def _enter_document(self, frame: Frame) -> _World:
         """Create an isolated world in the document, and evaluate the script there.
 
         Raises:
             GoneError: the frame shows another site now than at the last look, which needs another decision.
         """
-        made = await self.command(
+        made = await self.run_command(
             "Page.createIsolatedWorld",
             {"frameId": frame.id, "worldName": self._world},
             session=frame.session,
@@ -357,7 +361,7 @@ class Page(Devtools):
         # A page may call an element so, and finds it in every world under that name, but not as its own.
         begin = (
             f"if (!({_is_meant(frame)})) {{ null }} "
-            f'else {{ if (!Object.hasOwn(globalThis, "mcpb")) {{ {script()}; '
+            f'else {{ if (!Object.hasOwn(globalThis, "mcpb")) {{ {joined_script()}; '
             f"mcpb.begin({{next: {self._numbering.next}}}) }} mcpb }}"
         )
         params = {"expression": begin, "contextId": context, "objectGroup": _WORLDS}
@@ -405,7 +409,7 @@ async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T |
     return None
 
 
-def _failure(description: str) -> ToolError:
+def _script_error(description: str) -> ToolError:
     """Convert an exception of the script: `Error: <kind>: <sentence>`, then the stack."""
     text = single_line(description.partition("\n    at ")[0].removeprefix("Error: "), MAX_FAILURE)
     kind, _, sentence = text.partition(": ")
@@ -420,15 +424,15 @@ PIECE_BYTES = 384 * 1024
 """512 KiB in base64."""
 
 
-async def carry(page: Page, frame: Frame, data: bytes) -> str:
+async def carry_chunks(page: Page, frame: Frame, data: bytes) -> str:
     """Bring bytes to our code in a document; the name that it knows them by (`giveFiles`, `download`).
 
-    Raises as `Page.call`.
+    Raises as `Page.call_script`.
     """
     transfer = secrets.token_hex(8)
     for begin in range(0, max(len(data), 1), PIECE_BYTES):
         end = begin + PIECE_BYTES
         chunk = base64.b64encode(data[begin:end]).decode()
         piece = {"transfer": transfer, "chunk": chunk, "last": end >= len(data)}
-        await page.call("receive", piece, frame=frame)
+        await page.call_script("receive", piece, frame=frame)
     return transfer

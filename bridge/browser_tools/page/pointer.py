@@ -43,7 +43,7 @@ _BUTTON_BITS = {"none": 0, "left": 1, "right": 2}
 
 
 @dataclass(frozen=True)
-class Seen:
+class PointedElement:
     """Element at a point."""
 
     what: str
@@ -56,38 +56,40 @@ class Seen:
     """A click there is one on the element that was meant."""
 
 
-async def look(page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | None = None) -> Seen:
+async def look_at(
+    page: Page, frame: Frame, at: Point, meant: tuple[str, Ref] | None = None
+) -> PointedElement:
     """Return the innermost element at a point. `meant`: a frame id, and the element wanted in it."""
     path: list[tuple[Frame, Point]] = []
-    lies = await page.placement(frame)
+    lies = await page.placement_of(frame)
     while True:
         path.append((frame, at))
         asked: dict[str, Any] = {"x": at.x, "y": at.y}
         if meant and meant[0] == frame.id:
             asked["ref"] = meant[1].number
-        hit = await page.call("hit", asked, frame=frame)
+        hit = await page.call_script("hit", asked, frame=frame)
         inner = await frame_of(page, frame, hit["ref"]) if hit["isFrame"] and len(path) < MAX_DEPTH else None
         if inner is None:
             break
-        around, lies = lies, await page.placement(inner)
-        at = Point(*lies.inward(*around.outward(*at)))
+        around, lies = lies, await page.placement_of(inner)
+        at = Point(*lies.to_inside(*around.to_outside(*at)))
         frame = inner
-    return Seen(in_words(hit), tuple(path), hit["opens"], hit["reached"])
+    return PointedElement(in_words(hit), tuple(path), hit["opens"], hit["reached"])
 
 
 async def frame_of(page: Page, frame: Frame, number: int) -> Frame | None:
     """Return the frame that an iframe element shows."""
-    element = await page.evaluate(_element(number), frame, by_value=False)
+    element = await page.evaluate(_element_expression(number), frame, by_value=False)
     if "objectId" not in element:
         return None
-    described = await page.command(
+    described = await page.run_command(
         "DOM.describeNode", {"objectId": element["objectId"]}, session=frame.session
     )
     inner = described["node"].get("frameId")
-    return next((each for each in await page.frames() if each.id == inner), None)
+    return next((each for each in await page.find_frames() if each.id == inner), None)
 
 
-def _element(number: int) -> str:
+def _element_expression(number: int) -> str:
     return f"mcpb.element({json.dumps({'ref': number})})"
 
 
@@ -115,16 +117,18 @@ class Pointer:
 
     # ── On an element ───────────────────────────────────────────────────────────────────────────────────────
 
-    async def onto(self, ref: Ref, frame: Frame, *, also_disabled: bool = False) -> tuple[Spot, Seen]:
+    async def move_onto(
+        self, ref: Ref, frame: Frame, *, also_disabled: bool = False
+    ) -> tuple[Spot, PointedElement]:
         """Bring an element of this frame into view and the pointer onto it, so that a press now is one on it.
 
         Raises:
             ToolError: it is gone, hidden, covered, disabled, or does not stand still. Nothing was pressed.
         """
         for _ in range(TRIES):
-            spot = await self.spot(ref, frame, also_disabled=also_disabled)
-            await self.move(spot.point)
-            seen = await look(self._page, self._main, spot.point, (frame.id, ref))
+            spot = await self.locate_element(ref, frame, also_disabled=also_disabled)
+            await self.move_to(spot.point)
+            seen = await look_at(self._page, self._main, spot.point, (frame.id, ref))
             if seen.is_meant:
                 return spot, seen
         instead = f"{seen.what} was" if seen.what else "nothing was"
@@ -133,15 +137,15 @@ class Pointer:
             "was pressed. Look at the page again (read_page or screenshot)."
         )
 
-    async def spot(self, ref: Ref, frame: Frame, *, also_disabled: bool = True) -> Spot:
+    async def locate_element(self, ref: Ref, frame: Frame, *, also_disabled: bool = True) -> Spot:
         """Return the position of an element, scrolled into view.
 
         Raises:
             ToolError: it is gone, hidden or covered.
         """
         if frame.number:
-            await self._show(ref, frame)
-        found = await self._page.call("place", {"ref": ref.number}, frame=frame)
+            await self._show_element(ref, frame)
+        found = await self._page.call_script("place", {"ref": ref.number}, frame=frame)
         what = in_words(found)
         if not found["visible"]:
             raise ToolError(
@@ -154,24 +158,24 @@ class Pointer:
                 f"{what} ({ref}) is covered by {found['covered']}, which would get the click. Nothing was "
                 "pressed. Close that first, or click by coordinate if it is what you want."
             )
-        lies = await self._page.placement(frame)
-        return Spot(Point(*lies.outward(found["x"], found["y"])), what)
+        lies = await self._page.placement_of(frame)
+        return Spot(Point(*lies.to_outside(found["x"], found["y"])), what)
 
-    async def _show(self, ref: Ref, frame: Frame) -> None:
+    async def _show_element(self, ref: Ref, frame: Frame) -> None:
         """Scroll the frames around it as well; until they are seen, their timers are slow."""
-        element = await self._page.evaluate(_element(ref.number), frame, by_value=False)
+        element = await self._page.evaluate(_element_expression(ref.number), frame, by_value=False)
         if object_id := element.get("objectId"):
             with suppress(CommandError):  # it has no box: who places it says so
                 params = {"objectId": object_id}
-                await self._page.command("DOM.scrollIntoViewIfNeeded", params, session=frame.session)
+                await self._page.run_command("DOM.scrollIntoViewIfNeeded", params, session=frame.session)
 
     # ── Pressing ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def move(self, to: Point) -> None:
+    async def move_to(self, to: Point) -> None:
         """Without a button."""
-        await self._mouse("mouseMoved", to)
+        await self._send_mouse("mouseMoved", to)
 
-    async def click(self, at: Point, button: Button = "left", times: int = 1) -> bool:
+    async def click_at(self, at: Point, button: Button = "left", times: int = 1) -> bool:
         """Click where the pointer is already; return whether the tab showed the document to the end.
 
         Raises:
@@ -182,7 +186,7 @@ class Pointer:
             with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
                 for count in range(1, times + 1):
                     for kind in ("mousePressed", "mouseReleased"):
-                        await self._mouse(kind, at, button, count)
+                        await self._send_mouse(kind, at, button, count)
                         sent += 1
         except CallError as error:
             if not has_left(error) or sent == 0:
@@ -190,58 +194,64 @@ class Pointer:
             return False
         return True
 
-    async def wheel(self, at: Point, right: float, down: float) -> None:
+    async def turn_wheel(self, at: Point, right: float, down: float) -> None:
         """Turn the wheel there; the page may go on moving when this returns."""
-        await self._mouse("mouseWheel", at, deltaX=right, deltaY=down)
+        await self._send_mouse("mouseWheel", at, deltaX=right, deltaY=down)
 
-    async def drag(self, start: Point, end: Point) -> bool:
+    async def drag_to(self, start: Point, end: Point) -> bool:
         """Drag with the left button; return whether it was an HTML drag, with data.
 
         The browser would pass such a drag to the system, whose pointer belongs to the user: DevTools
         intercept it.
         """
-        with _dragged(self._page) as carried:
-            await self._page.command("Input.setInterceptDrags", {"enabled": True})
+        with _collect_drag_data(self._page) as carried:
+            await self._page.run_command("Input.setInterceptDrags", {"enabled": True})
             try:
-                await self.move(start)
-                await self._mouse("mousePressed", start, "left", 1)
+                await self.move_to(start)
+                await self._send_mouse("mousePressed", start, "left", 1)
                 await self._drag_along(start, end, carried)
-                await self._mouse("mouseReleased", end, "left", 1)
+                await self._send_mouse("mouseReleased", end, "left", 1)
             except BaseException:  # also if nobody waits any more
                 self._give_up_drag(start, carried)
                 raise
             finally:
-                self._page.begin("Input.setInterceptDrags", {"enabled": False})
+                self._page.begin_command("Input.setInterceptDrags", {"enabled": False})
             return bool(carried)
 
     def _give_up_drag(self, start: Point, carried: list[Any]) -> None:
         """Back where it began, nothing is dropped."""
         if carried:
-            self._page.begin("Input.dispatchDragEvent", self._drag_event("dragCancel", start, carried[0]))
-        self._page.begin("Input.dispatchMouseEvent", self._mouse_event("mouseReleased", start, "left", 1))
+            self._page.begin_command(
+                "Input.dispatchDragEvent", self._drag_event("dragCancel", start, carried[0])
+            )
+        self._page.begin_command(
+            "Input.dispatchMouseEvent", self._mouse_event("mouseReleased", start, "left", 1)
+        )
 
     async def _drag_along(self, start: Point, end: Point, carried: list[Any]) -> None:
         entered = False
-        for point in steps(start, end):
+        for point in drag_points(start, end):
             if not carried:
-                await self._mouse("mouseMoved", point, "left")
-                await self._page.heard()
+                await self._send_mouse("mouseMoved", point, "left")
+                await self._page.wait_events()
             if carried:
-                await self._over("dragOver" if entered else "dragEnter", point, carried[0])
+                await self._send_drag("dragOver" if entered else "dragEnter", point, carried[0])
                 entered = True
         if carried:
-            await self._over("dragOver", end, carried[0])
-            await self._over("drop", end, carried[0])
+            await self._send_drag("dragOver", end, carried[0])
+            await self._send_drag("drop", end, carried[0])
 
-    async def _over(self, kind: str, at: Point, data: Any) -> None:
-        await self._page.command("Input.dispatchDragEvent", self._drag_event(kind, at, data))
+    async def _send_drag(self, kind: str, at: Point, data: Any) -> None:
+        await self._page.run_command("Input.dispatchDragEvent", self._drag_event(kind, at, data))
 
     def _drag_event(self, kind: str, at: Point, data: Any) -> dict[str, Any]:
         return {"type": kind, "x": at.x, "y": at.y, "data": data, "modifiers": self._held}
 
-    async def _mouse(self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float) -> None:
+    async def _send_mouse(
+        self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float
+    ) -> None:
         params = self._mouse_event(kind, at, button, count, **more)
-        await self._page.command("Input.dispatchMouseEvent", params)
+        await self._page.run_command("Input.dispatchMouseEvent", params)
 
     def _mouse_event(
         self, kind: str, at: Point, button: str = "none", count: int = 0, **more: float
@@ -259,7 +269,7 @@ class Pointer:
         }
 
 
-def steps(start: Point, end: Point) -> list[Point]:
+def drag_points(start: Point, end: Point) -> list[Point]:
     """Return the points of a drag, its end included; the first is far enough to start it."""
     across, down = end.x - start.x, end.y - start.y
     far = max(abs(across), abs(down))
@@ -269,16 +279,16 @@ def steps(start: Point, end: Point) -> list[Point]:
 
 
 @contextmanager
-def _dragged(page: Page) -> Iterator[list[Any]]:
+def _collect_drag_data(page: Page) -> Iterator[list[Any]]:
     """Collect the data of a drag that begins meanwhile."""
     carried: list[Any] = []
 
-    def hear(event: wire.CdpEvent) -> None:
+    def on_event(event: wire.CdpEvent) -> None:
         if not isinstance(event.params, UnsetType):
             carried.append(msgspec.json.decode(event.params)["data"])
 
-    page.listen(hear, ("Input.dragIntercepted",))
+    page.add_listener(on_event, ("Input.dragIntercepted",))
     try:
         yield carried
     finally:
-        page.ignore(hear)
+        page.remove_listener(on_event)

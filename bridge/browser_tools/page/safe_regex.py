@@ -15,7 +15,7 @@ _COMPILED_BYTES = 256 * 1024
 _CACHE_BYTES = 64 * 1024
 
 
-def compiled(expression: str) -> Callable[[str], bool]:
+def compile_pattern(expression: str) -> Callable[[str], bool]:
     """Return a predicate for texts with a match anywhere, ignoring case.
 
     Raises:

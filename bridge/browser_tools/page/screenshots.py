@@ -70,7 +70,7 @@ class Rect(NamedTuple):
         return self.bottom - self.top
 
 
-def factor(width: float, height: float) -> float:
+def scale_to_limits(width: float, height: float) -> float:
     """Return the factor that scales a picture to the limits; at most 1."""
     return min(1.0, MAX_EDGE / max(width, height, 1), math.sqrt(MAX_PIXELS / max(width * height, 1)))
 
@@ -92,7 +92,7 @@ class View:
     @property
     def factor(self) -> float:
         """A screenshot's pixels for each CSS pixel."""
-        return factor(self.width, self.height)
+        return scale_to_limits(self.width, self.height)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ class View:
         """Convert a point of the viewport to the screenshot."""
         return Point(point.x * self.factor, point.y * self.factor)
 
-    def part(self, region: list[float]) -> Rect:
+    def region_at(self, region: list[float]) -> Rect:
         """Convert a region of the screenshot to the viewport, or to the page around it.
 
         Raises:
@@ -152,7 +152,7 @@ class View:
             max(self.page_height - self.top, self.height),
         )
 
-    def shows(self, part: Rect) -> bool:
+    def contains_region(self, part: Rect) -> bool:
         """Return whether all of it is in the viewport."""
         return part.left >= 0 and part.top >= 0 and part.right <= self.width and part.bottom <= self.height
 
@@ -167,17 +167,17 @@ class Shot(NamedTuple):
 
 
 @dataclass
-class Shown:
+class SeenScreenshots:
     """Screenshots that a session has seen: a point in an older one may be outdated."""
 
     sizes: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """Size of the last screenshot of each tab, by native host and tab."""
 
-    def note(self, page: Page, view: View) -> None:
+    def add_screenshot(self, page: Page, view: View) -> None:
         """Record a screenshot."""
         self.sizes[page.host, page.tab_id] = view.size
 
-    def check(self, page: Page, view: View) -> None:
+    def check_current(self, page: Page, view: View) -> None:
         """Its last screenshot is of a viewport of this size; or it has none.
 
         Raises:
@@ -210,24 +210,24 @@ async def view_of(page: Page, main: Frame) -> View:
     return View(width, height, *rest)
 
 
-async def screenshot(page: Page, view: View, scale: float, kind: Format) -> Shot:
+async def take_screenshot(page: Page, view: View, scale: float, kind: Format) -> Shot:
     """Take a picture of the viewport, scaled relative to the pixels that models use."""
-    return await _capture(page, view, Rect(0, 0, view.width, view.height), view.factor * scale, kind)
+    return await _capture_region(page, view, Rect(0, 0, view.width, view.height), view.factor * scale, kind)
 
 
-async def close_up(page: Page, view: View, part: Rect, scale: float, kind: Format) -> Shot:
+async def take_close_up(page: Page, view: View, part: Rect, scale: float, kind: Format) -> Shot:
     """Take a picture of a part of the page as large as the limits allow, times `scale`."""
     edge, area = MAX_EDGE / max(part.width, part.height), math.sqrt(MAX_PIXELS / (part.width * part.height))
-    return await _capture(page, view, part, min(edge, area, view.factor * MAX_ENLARGED) * scale, kind)
+    return await _capture_region(page, view, part, min(edge, area, view.factor * MAX_ENLARGED) * scale, kind)
 
 
-async def _capture(page: Page, view: View, part: Rect, enlarged: float, kind: Format) -> Shot:
+async def _capture_region(page: Page, view: View, part: Rect, enlarged: float, kind: Format) -> Shot:
     # What DevTools cut out is counted in the pixels that the page has without the browser's zoom.
-    metrics = await page.command("Page.getLayoutMetrics")
+    metrics = await page.run_command("Page.getLayoutMetrics")
     zoom = metrics["cssVisualViewport"].get("zoom", 1)
     params = {
         "format": kind,
-        "captureBeyondViewport": not view.shows(part),
+        "captureBeyondViewport": not view.contains_region(part),
         "clip": {
             "x": (part.left + view.left) * zoom,
             "y": (part.top + view.top) * zoom,
@@ -237,9 +237,9 @@ async def _capture(page: Page, view: View, part: Rect, enlarged: float, kind: Fo
         },
         **({"quality": QUALITY} if kind == "jpeg" else {}),
     }
-    answer = await page.command("Page.captureScreenshot", params, timeout_s=CAPTURE_S)
+    answer = await page.run_command("Page.captureScreenshot", params, timeout_s=CAPTURE_S)
     data = base64.b64decode(answer["data"])
     if len(data) > MAX_BYTES and kind == "png":
-        return await _capture(page, view, part, enlarged, "jpeg")
+        return await _capture_region(page, view, part, enlarged, "jpeg")
     size = max(1, round(part.width * enlarged)), max(1, round(part.height * enlarged))
     return Shot(data, f"image/{kind}", *size)

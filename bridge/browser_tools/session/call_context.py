@@ -62,7 +62,7 @@ class CallContext:
         """Decisions about this call."""
         return Permissions(self.services, self.prompts, self.state, self.tool, self.approved_once)
 
-    async def settle(self) -> None:
+    async def wait_discovered(self) -> None:
         """Wait for browsers that were just found, or that are back in a moment."""
         registry, news = self.services.registry, self.services.news
         if tab_access.live_browsers(registry):
@@ -77,14 +77,14 @@ class CallContext:
 
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def browser(self) -> Browser:
+    def current_browser(self) -> Browser:
         """Return the browser that the session works in.
 
         Raises:
             ToolError: no browser is connected; the text says what is missing.
         """
         try:
-            return tab_access.chosen_browser(self.services.registry, self.state, self.session)
+            return tab_access.browser_of_session(self.services.registry, self.state, self.session)
         except NoBrowserError as error:
             raise NoBrowserError(self.services.whats_missing() or str(error)) from None
 
@@ -97,15 +97,15 @@ class CallContext:
             CallError: the tab does not exist or has another owner, or a rule or the user forbids its site.
             ToolError: the call names no tab, and the session has none.
         """
-        browser = self.browser()
-        wanted = self._current(browser) if tab_id is UNSET else tab_id
+        browser = self.current_browser()
+        wanted = self._current_tab(browser) if tab_id is UNSET else tab_id
         assert isinstance(wanted, int)
         check_extension(tab_access.find_tab(self.services.registry, self.state, self.session, wanted).browser)
         while True:  # while the person is asked, the tab may go elsewhere
             place = tab_access.find_tab(self.services.registry, self.state, self.session, wanted)
             if await self._is_stale(place):
                 continue
-            self.record(place.browser, place.tab.origin, wanted)
+            self.record_site(place.browser, place.tab.origin, wanted)
             if not await self._admit_all(self._access_requests(place, leaves)):
                 continue
             if leaves or await self._admit_all(await self._requests_of_blank(place)):
@@ -117,7 +117,7 @@ class CallContext:
 
         Raises as `use_tab` does.
         """
-        if all(self.permissions.judge(request).outcome == "yes" for request in requests):
+        if all(self.permissions.decide(request).outcome == "yes" for request in requests):
             return True
         for request in requests:
             await self.permissions.admit(request)
@@ -155,26 +155,26 @@ class CallContext:
 
     async def admit(self, url: str) -> None:
         """Let the call open this address, after a prompt where rules want one. Raises as `use_tab` does."""
-        browser, origin = self.browser(), origins.get_origin(url)
-        self.record(browser, origin, self.recording.site.tab_id)
+        browser, origin = self.current_browser(), origins.get_origin(url)
+        self.record_site(browser, origin, self.recording.site.tab_id)
         await self.permissions.admit(AccessRequest(browser, origin))
 
-    def record(self, browser: Browser, origin: str = "", tab_id: int | None = None) -> None:
+    def record_site(self, browser: Browser, origin: str = "", tab_id: int | None = None) -> None:
         """Record the location of this call, as far as it is known."""
         self.recording.site = site_of(browser, origin, tab_id)
         self.recording.own_name = self.recording.name
-        self._touch(origin)
+        self._touch_tab(origin)
 
     def may_read(self, origin: str) -> bool:
         """Return whether texts of this origin may be reported, inside an admitted page."""
-        is_allowed = self.permissions.judge(AccessRequest(self.browser(), origin)).outcome != "no"
+        is_allowed = self.permissions.decide(AccessRequest(self.current_browser(), origin)).outcome != "no"
         if is_allowed:
-            self._touch(origin)
+            self._touch_tab(origin)
         return is_allowed
 
     def take_notes(self, page: Page) -> str:
         """Return what has happened in a tab since the last call, for the end of a sentence."""
-        text, quotes = page.happened.take(self.may_read)
+        text, quotes = page.happened.pop_notes(self.may_read)
         self.quotes.extend(quotes)
         return text
 
@@ -220,10 +220,10 @@ class CallContext:
         """
         if not self._has_site_rules():
             return None
-        for frame in (await page.frames())[1:]:
+        for frame in (await page.find_frames())[1:]:
             if frame.has_failed or frame.origin == origins.OPAQUE:
                 continue
-            if self.permissions.judge(AccessRequest(self.browser(), frame.origin)).outcome == "no":
+            if self.permissions.decide(AccessRequest(self.current_browser(), frame.origin)).outcome == "no":
                 return frame
         return None
 
@@ -241,7 +241,7 @@ class CallContext:
 
     def _has_site_rules(self) -> bool:
         """Return whether there are sites that may not be used: pages of unknown site are forbidden then."""
-        return self.permissions.judge(AccessRequest(self.browser(), origins.OPAQUE)).outcome == "no"
+        return self.permissions.decide(AccessRequest(self.current_browser(), origins.OPAQUE)).outcome == "no"
 
     def check_here(self, origin: str) -> None:
         """Check the origin of the page that a tab shows now, whatever it showed when it was admitted.
@@ -258,17 +258,17 @@ class CallContext:
 
     def may_see(self, origin: str) -> bool:
         """Return whether a page that a tab was led to may be looked at, without asking the user."""
-        is_allowed = self.permissions.judge(AccessRequest(self.browser(), origin)).outcome == "yes"
+        is_allowed = self.permissions.decide(AccessRequest(self.current_browser(), origin)).outcome == "yes"
         if is_allowed:
-            self._touch(origin)
+            self._touch_tab(origin)
         return is_allowed
 
-    def _touch(self, origin: str) -> None:
+    def _touch_tab(self, origin: str) -> None:
         """Record that this call reads or changes a site, for the audit log."""
         if origin not in ("", "null"):
             self.recording.touched[origin] = None
 
-    async def page(self, tab_id: int | UnsetType = UNSET) -> Page:
+    async def open_page(self, tab_id: int | UnsetType = UNSET) -> Page:
         """Return the DevTools of the tab that the call names. Raises as `use_tab` does."""
         return self.page_of(await self.use_tab(tab_id))
 
@@ -277,8 +277,8 @@ class CallContext:
         host, tab_id = place.browser.host, place.tab.tab_id
         if not supports_devtools(place.browser):
             raise ToolError(
-                f"{tab_access.called(place.browser)} has no DevTools for extensions, which this needs: use "
-                "Chromium or a browser made of it. Tools of pages work in both."
+                f"{tab_access.browser_name(place.browser)} has no DevTools for extensions, which this needs: "
+                "use Chromium or a browser made of it. Tools of pages work in both."
             )
         session = self.session.id if place.is_mine(self.session) else ""
         page = self.state.pages.get((host, tab_id))
@@ -302,11 +302,11 @@ class CallContext:
             return
         tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
         for request in self._access_requests(replace(place, tab=tab), leaves=False):
-            decision = self.permissions.judge(request)
+            decision = self.permissions.decide(request)
             if decision.outcome == "no":
                 raise CallError(decision.code, decision.rule, handed=False, then=decision.then)
 
-    async def follow(self, page: Page) -> bool:
+    async def follow_page(self, page: Page) -> bool:
         """Bind the rest of the call to the document that an action has led the tab to.
 
         Returns:
@@ -318,7 +318,7 @@ class CallContext:
         await self.wait_announced({at: bound})
         place = tab_access.find_tab(self.services.registry, self.state, self.session, page.tab_id)
         if any(
-            self.permissions.judge(request).outcome != "yes"
+            self.permissions.decide(request).outcome != "yes"
             for request in self._access_requests(place, leaves=False)
         ):
             return False
@@ -337,9 +337,9 @@ class CallContext:
                 for (host, tab_id), document in left.items()
             )
 
-        return await self.seen(is_announced)
+        return await self.wait_condition(is_announced)
 
-    def _current(self, browser: Browser) -> int:
+    def _current_tab(self, browser: Browser) -> int:
         tab = browser.tabs.get(self.state.tab_id) if self.state.tab_id is not None else None
         if tab is not None and tab.owner in (None, self.session.id):
             return tab.tab_id
@@ -359,16 +359,16 @@ class CallContext:
 
     async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> TabRef:
         """Create a tab in the session's group, and make it current."""
-        browser = browser or self.browser()
+        browser = browser or self.current_browser()
         check_extension(browser)
         asked = wire.CreateTab(session=self.session.id, url=url, title=self.session.title)
         created = await self.ask_browser(browser, "createTab", asked, wire.CreatedTab)
         self.session.profiles.add(browser.profile)
         self.state.tab_id = created.tab_id
-        await self.seen(lambda: _is_own(browser, created.tab_id, self.session))
+        await self.wait_condition(lambda: _is_own(browser, created.tab_id, self.session))
         return tab_access.find_tab(self.services.registry, self.state, self.session, created.tab_id)
 
-    async def seen(self, is_so: Callable[[], bool]) -> bool:
+    async def wait_condition(self, is_so: Callable[[], bool]) -> bool:
         """Wait until announcements of the browser fulfill the condition, at most SEEN_S."""
         return await self.services.news.wait_until(is_so, until=trio.current_time() + SEEN_S)
 
@@ -407,8 +407,9 @@ def check_extension(browser: Browser) -> None:
     if browser.hello is not None and "documentId" not in browser.hello.capabilities.commands:
         version = browser.hello.extension.version
         raise ToolError(
-            f"The mcpb extension in {tab_access.called(browser)} ({version}) is too old: it does not bind "
-            "commands to documents (documentId). Nothing was done. Ask the user to run `mcpb extension` and "
+            f"The mcpb extension in {tab_access.browser_name(browser)} ({version}) is too old: it does not "
+            "bind commands to documents (documentId). Nothing was done. Ask the user to run `mcpb "
+            "extension` and "
             "to reload it on the browser's page of extensions."
         )
 

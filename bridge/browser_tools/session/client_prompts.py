@@ -42,16 +42,16 @@ class ProgressReports:
     """None: the client wants no progress."""
     last: wire.Progress = field(default_factory=lambda: wire.Progress(progress=-1))
 
-    def report(self, progress: wire.Progress) -> None:
+    def send_report(self, progress: wire.Progress) -> None:
         """Report the progress of the whole call."""
         self.last = progress
         if self.on_progress:
             self.on_progress(progress)
 
-    def remark(self, progress: wire.Progress) -> None:
+    def send_remark(self, progress: wire.Progress) -> None:
         """Report a message of a part of the call, which does not know the progress of the whole."""
         step = 1.0 if self.last.progress < 0 else _REMARK_STEP
-        self.report(
+        self.send_report(
             wire.Progress(progress=self.last.progress + step, total=self.last.total, message=progress.message)
         )
 
@@ -75,7 +75,7 @@ class ClientPrompts:
         """Return whether the client can ask the user."""
         return self.caller.on_question is not None
 
-    async def ask(self, message: str, schema: dict[str, Any] | None = None) -> Any:
+    async def ask_user(self, message: str, schema: dict[str, Any] | None = None) -> Any:
         """Ask the user a question and return an MCP ElicitResult (`action`, `content`).
 
         Raises:
@@ -109,7 +109,7 @@ class ClientPrompts:
         Raises:
             CallError: there is no choice; return it to the client.
         """
-        caller = msgspec.structs.replace(self.caller, on_progress=self.progress.remark)
+        caller = msgspec.structs.replace(self.caller, on_progress=self.progress.send_remark)
         request = PromptRequest(self.session, origin, kind, text, choices, caller, host)
         with self.pause_clock():
             return await self.services.prompts.ask(request)
@@ -119,7 +119,7 @@ class ClientPrompts:
         """Return whether the client offers its model, and the configuration allows its use."""
         return self.caller.on_prompt is not None and self.services.settings.find_with_model
 
-    async def sample(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:
+    async def sample_model(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:
         """Return the answer of the client's model; None: it did not answer within SAMPLE_S."""
         if self.caller.on_prompt is None or not self.supports_sampling:
             return None
@@ -131,7 +131,7 @@ class ClientPrompts:
             _log.info("the client's model was not asked: %s", error.detail)
         return None
 
-    async def roots(self) -> list[str]:
+    async def list_roots(self) -> list[str]:
         """Return the URIs of the client's roots. The client is asked once in a call.
 
         Empty if the client lists none within ROOTS_S, or runs on another machine, whose paths mean nothing
@@ -154,7 +154,7 @@ class ClientPrompts:
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report the progress of a long call, if the client wants it."""
         if self.caller.on_progress:
-            self.progress.report(wire.Progress(progress=progress, total=total, message=message))
+            self.progress.send_report(wire.Progress(progress=progress, total=total, message=message))
 
     @contextmanager
     def limit_time(self, limit_s: float) -> Iterator[trio.CancelScope]:

@@ -36,9 +36,9 @@ class SessionClipboard:
 
 async def copy_selection(context: CallContext, page: Page, main: Frame, frame: Frame) -> str:
     """Keep the text that is selected in a frame, before a copy key reaches it; return a sentence on it."""
-    clipboard = context.state.of(SessionClipboard)
+    clipboard = context.state.state_of(SessionClipboard)
     clipboard.copied = None
-    found = await page.call("copySelection", {"maxChars": MAX_CHARS}, frame=frame)
+    found = await page.call_script("copySelection", {"maxChars": MAX_CHARS}, frame=frame)
     text, chars = found["text"], found["chars"]
     if not chars:
         return "No text was selected: there is nothing that a paste key could insert."
@@ -55,7 +55,7 @@ def text_to_paste(context: CallContext) -> str:
     Raises:
         ToolError: this session copied none, or a site that it comes from may not be used any more.
     """
-    copied = context.state.of(SessionClipboard).copied
+    copied = context.state.state_of(SessionClipboard).copied
     if copied is None:
         raise ToolError(
             "A paste key inserts what you copied with a copy key (ctrl+c, ctrl+x) and never the user's "

@@ -114,11 +114,11 @@ class Permissions:
     @property
     def grants(self) -> SessionGrants:
         """Return the user's approvals for the session."""
-        return self.state.of(SessionGrants)
+        return self.state.state_of(SessionGrants)
 
-    def judge(self, request: AccessRequest) -> Decision:
+    def decide(self, request: AccessRequest) -> Decision:
         """Decide whether this call may touch the site, by the present rules."""
-        return self._forbidden(request) or self._of_tab(request) or self._of_site(request)
+        return self._find_rule(request) or self._of_tab(request) or self._of_site(request)
 
     def judge_tool(self) -> Decision:
         """Decide whether the tool may be called at all."""
@@ -131,7 +131,7 @@ class Permissions:
             return Decision("no", refusal)
         return Decision("yes", f"no rule forbids {tool.name}")
 
-    def _forbidden(self, request: AccessRequest) -> Decision | None:
+    def _find_rule(self, request: AccessRequest) -> Decision | None:
         """Apply pauses and the policy; None: they do not forbid it."""
         policy, tool = self.services.policy, self.tool
         touched = [] if request.leaves or not request.origin else [request.origin]
@@ -165,7 +165,7 @@ class Permissions:
         match self.services.settings.tabs:
             case "any":
                 return None
-            case "ask" if _key(request.browser, tab) in self.grants.tabs:
+            case "ask" if _tab_key(request.browser, tab) in self.grants.tabs:
                 return None
             case "ask":
                 return Decision("ask", 'browser.tabs is "ask", and the tab is the user\'s own')
@@ -204,18 +204,18 @@ class Permissions:
         Raises:
             CallError: a rule or the user forbids it, or there was no choice; return it to the client.
         """
-        decision = self.judge(request)
+        decision = self.decide(request)
         if decision.outcome == "ask":
             with self.prompts.pause_clock():
                 async with self.grants.prompting:
-                    decision = self.judge(request)  # another call may have asked the same
+                    decision = self.decide(request)  # another call may have asked the same
                     if decision.outcome == "ask":
-                        await self._ask(self._approval_prompt(request), decision)
-                        decision = self.judge(request)
+                        await self._prompt_user(self._approval_prompt(request), decision)
+                        decision = self.decide(request)
         if decision.outcome != "yes":
             raise CallError(decision.code, decision.rule, handed=False, then=decision.then)
 
-    async def _ask(self, prompt: ApprovalPrompt, decision: Decision) -> None:
+    async def _prompt_user(self, prompt: ApprovalPrompt, decision: Decision) -> None:
         if not self.prompts.supports_approval(prompt.host):
             detail = f"{decision.rule}, and this client cannot ask the user"
             raise CallError(Code.NOT_ALLOWED, detail, handed=False, then=prompt.instead)
@@ -268,7 +268,7 @@ class Permissions:
         # A form in the client has asked for a whole session, and to act, ever since.
         kind: Kind = self.kind if has_window else "act"
 
-        async def allow(choice: str) -> None:
+        async def store_approval(choice: str) -> None:
             await self.approve([request.origin], kind, choice)
 
         choices = ("once", "hour", "client", "always", "no") if has_window else ("session", "always", "no")
@@ -277,7 +277,7 @@ class Permissions:
         return ApprovalPrompt(
             question if has_window else f"{question} May it act on this site?",
             choices if site else unstored,
-            allow,
+            store_approval,
             site or origins.format_origin(request.origin),
             host,
             origins.format_origin(request.origin),
@@ -287,15 +287,15 @@ class Permissions:
     def _tab_prompt(self, request: AccessRequest, tab: wire.Tab, act: str) -> ApprovalPrompt:
         client, title = shown_client(self.prompts.session), quote(tab.title, MAX_TITLE_CHARS)
 
-        async def allow(choice: str) -> None:
-            self.grants.tabs.add(_key(request.browser, tab))
+        async def store_grant(choice: str) -> None:
+            self.grants.tabs.add(_tab_key(request.browser, tab))
             if request.origin:
                 await self.approve([request.origin], "act", choice)
 
         return ApprovalPrompt(
             f"{client} wants to {act}, in a tab of yours that calls itself {title}. May it use that tab?",
             ("session", "no"),
-            allow,
+            store_grant,
             origins.format_origin(request.origin) or "an empty tab",
             request.browser.host,
             f"tab {tab.tab_id}",
@@ -303,5 +303,5 @@ class Permissions:
         )
 
 
-def _key(browser: Browser, tab: wire.Tab) -> tuple[str, int, int]:
+def _tab_key(browser: Browser, tab: wire.Tab) -> tuple[str, int, int]:
     return browser.profile, browser.pid, tab.tab_id

@@ -36,15 +36,17 @@ class Pictures:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Picture] = OrderedDict()
 
-    def keep(self, data: bytes, mime_type: str) -> Picture:
+    def add_picture(self, data: bytes, mime_type: str) -> Picture:
         """Keep one; the oldest go when there are too many."""
         picture = Picture(f"img_{secrets.token_hex(4)}", data, mime_type)
         self._kept[picture.id] = picture
-        while len(self._kept) > 1 and (len(self._kept) > MAX_PICTURES or self._size() > MAX_PICTURE_BYTES):
+        while len(self._kept) > 1 and (
+            len(self._kept) > MAX_PICTURES or self._total_bytes() > MAX_PICTURE_BYTES
+        ):
             self._kept.popitem(last=False)
         return picture
 
-    def get(self, picture_id: str) -> Picture | None:
+    def get_picture(self, picture_id: str) -> Picture | None:
         """One by its id; None: there never was one, or it is gone."""
         return self._kept.get(picture_id)
 
@@ -52,7 +54,7 @@ class Pictures:
         """All that are kept."""
         return list(reversed(self._kept.values()))
 
-    def _size(self) -> int:
+    def _total_bytes(self) -> int:
         return sum(len(picture.data) for picture in self._kept.values())
 
 
@@ -74,16 +76,16 @@ class SessionState:
     others: dict[type, Any] = field(default_factory=dict)
     """State of single tools, by its type."""
 
-    def of(self, kind: type[T]) -> T:
+    def state_of(self, kind: type[T]) -> T:
         """Return the state of this type, created on first use."""
         if kind not in self.others:
             self.others[kind] = kind()
         found: T = self.others[kind]
         return found
 
-    def let_go(self) -> None:
+    def release_tabs(self) -> None:
         """Release all tabs: the session ends."""
         for page in self.pages.values():
-            page.let_go()
+            page.release()
         self.pages.clear()
         self.others.clear()

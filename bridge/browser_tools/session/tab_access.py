@@ -39,7 +39,7 @@ class TabRef:
         return self.tab.owner == session.id or (self.tab.owner is None and self.tab.handed_over)
 
 
-def called(browser: Browser) -> str:
+def browser_name(browser: Browser) -> str:
     """Return the display name of a browser: the profile's label, else brand and version."""
     assert browser.hello is not None, "only known browsers are asked for"
     about = browser.hello.browser
@@ -57,7 +57,7 @@ def device_id(browser: Browser, among: Iterable[Browser]) -> str:
     return browser.profile if len(twins) < 2 else f"{browser.profile}.{browser.pid}"
 
 
-def chosen_browser(registry: Registry, kept: SessionState, session: Session) -> Browser:
+def browser_of_session(registry: Registry, kept: SessionState, session: Session) -> Browser:
     """Return the browser of a session: the chosen one, else the one with its tabs, else the last used.
 
     The extension of Claude in Chrome is the last choice.
@@ -75,7 +75,7 @@ def chosen_browser(registry: Registry, kept: SessionState, session: Session) -> 
         for browser in of_profile:
             if browser.pid == kept.browser_pid or len(of_profile) == 1:
                 return browser
-        names = ", ".join(map(called, browsers))
+        names = ", ".join(map(browser_name, browsers))
         raise ToolError(
             f"The browser that this session works in is not connected any more. Connected: {names}. "
             "Start it again, or choose another with select_browser."
@@ -87,7 +87,7 @@ def channel_in_use(registry: Registry, kept: SessionState, session: Session) -> 
     """Return the browser of a session if it is the extension of Claude in Chrome."""
     if any(browser.is_channel for browser in live_browsers(registry)):
         with suppress(ToolError):
-            browser = chosen_browser(registry, kept, session)
+            browser = browser_of_session(registry, kept, session)
             return browser if browser.is_channel else None
     return None
 

@@ -45,19 +45,19 @@ async def admit_upload(context: CallContext, origin: str, paths: Sequence[str], 
         CallError: the user did not allow it or cannot be asked; return it to the client.
         ToolError: no browser is connected; return it to the client.
     """
-    approvals, site = context.state.of(UploadApprovals), origins.canonicalize(origin)
+    approvals, site = context.state.state_of(UploadApprovals), origins.canonicalize(origin)
     with context.prompts.pause_clock():
         async with approvals.asking:
             if site in approvals.sites:
                 return False
-            await _ask(context, where or origins.format_origin(site) or "an empty page", paths)
+            await _prompt_user(context, where or origins.format_origin(site) or "an empty page", paths)
             if site not in _NO_SITE:
                 approvals.sites.add(site)
     return True
 
 
-async def _ask(context: CallContext, receiver: str, paths: Sequence[str]) -> None:
-    host = context.browser().host
+async def _prompt_user(context: CallContext, receiver: str, paths: Sequence[str]) -> None:
+    host = context.current_browser().host
     if not context.prompts.supports_approval(host):
         raise CallError(
             Code.NOT_ALLOWED,
@@ -65,7 +65,7 @@ async def _ask(context: CallContext, receiver: str, paths: Sequence[str]) -> Non
             handed=False,
             then="The user can allow files or directories: [browser] upload_dirs in config.toml.",
         )
-    files = f"files of this computer to {receiver}: {_listed(paths)}"
+    files = f"files of this computer to {receiver}: {_format_paths(paths)}"
     question = f"{shown_client(context.session)} wants to give {files}. Allow it?"
     if await context.prompts.ask_approval(question, ("session", "no"), receiver, "upload", host) == "session":
         return
@@ -77,6 +77,6 @@ async def _ask(context: CallContext, receiver: str, paths: Sequence[str]) -> Non
     )
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _format_paths(paths: Sequence[str]) -> str:
     shown = ", ".join(quote(path, MAX_PATH) for path in paths[:MAX_SHOWN])
     return f"{shown} and {len(paths) - MAX_SHOWN} more" if len(paths) > MAX_SHOWN else shown

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import Tool, ToolInput
-from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult, marked
+from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult, mark_page_text
 from bridge.errors import CallError, format_error
 from bridge.hub.argument_validation import Arguments
 
@@ -66,7 +66,7 @@ class BrowserBatch(ToolInput):
 
 
 @dataclass
-class Ran:
+class StepResults:
     """Steps that were run, up to the first that failed."""
 
     total: int
@@ -97,20 +97,22 @@ class Ran:
         after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
-    def answered(self, name: str, answer: ToolResult) -> None:
+    def add_result(self, name: str, answer: ToolResult) -> None:
         """Add the result of the next step."""
         told = msgspec.to_builtins(answer.output)
         self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
-            self.pages.append(f"Step {len(self.results)}, {name}:\n{marked(answer.page, answer.origin)}")
+            self.pages.append(
+                f"Step {len(self.results)}, {name}:\n{mark_page_text(answer.page, answer.origin)}"
+            )
         self.images += answer.images
         self.links += answer.links
 
-    def failed(self, name: str, text: str) -> None:
+    def add_failure(self, name: str, text: str) -> None:
         """Add the failure of the next step."""
         self.results.append(StepResult(name, False, {"message": text}, 0))
 
-    def answer(self, told: ToolOutput) -> ToolResult:
+    def make_result(self, told: ToolOutput) -> ToolResult:
         """Return all results, with `told` as the structured part."""
         return ToolResult(
             told,
@@ -122,52 +124,52 @@ class Ran:
         )
 
 
-async def run_in_order(context: CallContext, steps: Sequence[Step]) -> Ran:
+async def run_in_order(context: CallContext, steps: Sequence[Step]) -> StepResults:
     """Run them within this call, each once the one before has succeeded.
 
     Raises:
         ToolError: one of them cannot be run at all. None was.
     """
-    _check(context, steps)
-    ran = Ran(len(steps))
+    _check_steps(context, steps)
+    ran = StepResults(len(steps))
     context.recording.batch = secrets.token_hex(_BATCH_ID_BYTES)
     with context.prompts.limit_time(LIMIT_S) as limit:
         for step in steps:
             context.prompts.report(len(ran.results), ran.total, step.name)
-            if not await _run(context, step, ran):
+            if not await _run_step(context, step, ran):
                 break
     if limit.cancelled_caught:
         running = steps[len(ran.results)].name
-        ran.failed(
+        ran.add_failure(
             running, f"The {LIMIT_S:g} s for all steps are over; {running} may have been done, or in part."
         )
     context.prompts.report(len(ran.results), ran.total)
     return ran
 
 
-async def _run(context: CallContext, step: Step, ran: Ran) -> bool:
+async def _run_step(context: CallContext, step: Step, ran: StepResults) -> bool:
     number = len(ran.results) + 1
     try:
-        ran.answered(step.name, await context.call_tool(step.name, step.input, step=number))
+        ran.add_result(step.name, await context.call_tool(step.name, step.input, step=number))
     except ToolError as error:
         context.quotes.extend(error.quotes)
-        ran.failed(step.name, str(error))
+        ran.add_failure(step.name, str(error))
     except CallError as error:
-        ran.failed(step.name, format_error(error))
+        ran.add_failure(step.name, format_error(error))
     return ran.failed_at is None
 
 
-def _check(context: CallContext, steps: Sequence[Step]) -> None:
+def _check_steps(context: CallContext, steps: Sequence[Step]) -> None:
     if len(steps) > MAX_STEPS:
         raise ToolError(
             f"{len(steps)} steps are too many for one call, the limit is {MAX_STEPS}. None was run."
         )
     for number, step in enumerate(steps, 1):
-        if complaint := complaint_about(step, context):
+        if complaint := find_step_fault(step, context):
             raise ToolError(f"Step {number}, {step.name}: {complaint}. None was run.")
 
 
-def complaint_about(step: Step, context: CallContext) -> str:
+def find_step_fault(step: Step, context: CallContext) -> str:
     """Return the reason why a step can never run; empty if it may."""
     tool = context.services.tools.get(step.name)
     if tool is None:
@@ -176,7 +178,7 @@ def complaint_about(step: Step, context: CallContext) -> str:
     if step.name in ALONE:
         return "a sequence of steps is no step of another"
     try:
-        tool.read(Arguments.of(step.input))
+        tool.read_arguments(Arguments.of(step.input))
     except CallError as error:
         return error.detail
     return ""
@@ -185,7 +187,7 @@ def complaint_about(step: Step, context: CallContext) -> str:
 async def browser_batch(given: BrowserBatch, context: CallContext) -> ToolResult:
     """Run the steps."""
     ran = await run_in_order(context, given.actions)
-    return ran.answer(Batch(message=ran.message, results=ran.results, failed_at=ran.failed_at))
+    return ran.make_result(Batch(message=ran.message, results=ran.results, failed_at=ran.failed_at))
 
 
 TOOLS = (

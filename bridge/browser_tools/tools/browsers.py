@@ -60,8 +60,8 @@ class SelectBrowser(ToolInput):
 
 async def list_connected_browsers(_given: NoArguments, context: CallContext) -> ToolResult:
     """List the connected browsers."""
-    listed = _listed(context)
-    lines = [_line(each) for each in listed]
+    listed = _list_browsers(context)
+    lines = [_format_browser(each) for each in listed]
     message = "\n".join(["Connected browsers:", *lines]) if lines else context.services.whats_missing()
     return ToolResult(Browsers(message=message or tab_access.NO_BROWSER, browsers=listed))
 
@@ -69,48 +69,48 @@ async def list_connected_browsers(_given: NoArguments, context: CallContext) -> 
 async def select_browser(given: SelectBrowser, context: CallContext) -> ToolResult:
     """Work in that one."""
     wanted = given.device_id.strip()
-    for device_id, browser in _connected(context).items():
+    for device_id, browser in _connected_browsers(context).items():
         if wanted in (device_id, f"{browser.profile}.{browser.pid}"):  # its twin may have gone meanwhile
-            return _choose(context, browser)
-    raise ToolError(f"No connected browser has this deviceId. Connected: {_choices(context)}.")
+            return _choose_browser(context, browser)
+    raise ToolError(f"No connected browser has this deviceId. Connected: {_format_choices(context)}.")
 
 
 async def switch_browser(_given: NoArguments, context: CallContext) -> ToolResult:
     """Let the user choose between several browsers."""
-    connected = _connected(context)
+    connected = _connected_browsers(context)
     if len(connected) < 2:
         only = next(iter(connected.values()), None)
-        return _choose(context, only or context.browser())  # which says what is missing
+        return _choose_browser(context, only or context.current_browser())  # which says what is missing
     if not context.prompts.supports_elicitation:
         raise ToolError(
             "This client cannot ask the user which browser they mean. Ask in the conversation, then call "
-            f"select_browser. Connected: {_choices(context)}."
+            f"select_browser. Connected: {_format_choices(context)}."
         )
-    named = {each.name: connected[each.device_id] for each in _listed(context)}
+    named = {each.name: connected[each.device_id] for each in _list_browsers(context)}
     question = f"{shown_client(context.session)} wants to work in another browser. Which one?"
-    chosen = read_answer(await context.prompts.ask(question, make_form("Browser", tuple(named))))
+    chosen = read_answer(await context.prompts.ask_user(question, make_form("Browser", tuple(named))))
     if chosen not in named or not named[chosen].is_live:
         raise ToolError("The user chose no browser that is connected. You work where you did before.")
-    return _choose(context, named[chosen])
+    return _choose_browser(context, named[chosen])
 
 
-def _connected(context: CallContext) -> dict[str, Browser]:
+def _connected_browsers(context: CallContext) -> dict[str, Browser]:
     """Return the browsers by device id, the oldest first."""
     browsers = tab_access.live_browsers(context.services.registry)
     return {tab_access.device_id(browser, browsers): browser for browser in browsers}
 
 
-def _listed(context: CallContext) -> list[ListedBrowser]:
-    connected = _connected(context)
+def _list_browsers(context: CallContext) -> list[ListedBrowser]:
+    connected = _connected_browsers(context)
     if not connected:
         return []
     in_use = _in_use(context)
-    names = [_name(browser) for browser in connected.values()]
+    names = [_browser_name(browser) for browser in connected.values()]
     return [
         ListedBrowser(
             device_id=device_id,
             name=name if names.count(name) == 1 else f"{name} ({browser.pid})",
-            os=_platform(browser),
+            os=_platform_of(browser),
             is_local=True,
             on_this_computer=True,
             in_use=browser is in_use,
@@ -119,37 +119,37 @@ def _listed(context: CallContext) -> list[ListedBrowser]:
     ]
 
 
-def _name(browser: Browser) -> str:
+def _browser_name(browser: Browser) -> str:
     through = " (through another product's channel)" if browser.is_channel else ""
-    return tab_access.called(browser) + through
+    return tab_access.browser_name(browser) + through
 
 
 def _in_use(context: CallContext) -> Browser | None:
     try:
-        return context.browser()
+        return context.current_browser()
     except ToolError:
         return None  # the chosen one has gone
 
 
-def _choices(context: CallContext) -> str:
-    return ", ".join(f"{each.device_id} ({each.name})" for each in _listed(context)) or "none"
+def _format_choices(context: CallContext) -> str:
+    return ", ".join(f"{each.device_id} ({each.name})" for each in _list_browsers(context)) or "none"
 
 
-def _platform(browser: Browser) -> str:
+def _platform_of(browser: Browser) -> str:
     return single_line(browser.hello.browser.platform, MAX_PLATFORM) if browser.hello else ""
 
 
-def _line(listed: ListedBrowser) -> str:
+def _format_browser(listed: ListedBrowser) -> str:
     os = f" ({listed.os})" if listed.os else ""
     return f"{listed.name}{os}, deviceId {listed.device_id}{', in use by you' if listed.in_use else ''}"
 
 
-def _choose(context: CallContext, browser: Browser) -> ToolResult:
+def _choose_browser(context: CallContext, browser: Browser) -> ToolResult:
     kept = context.state
     if (kept.profile, kept.browser_pid) != (browser.profile, browser.pid):
         kept.tab_id = None
     kept.profile, kept.browser_pid = browser.profile, browser.pid
-    chosen = next(each for each in _listed(context) if each.in_use)
+    chosen = next(each for each in _list_browsers(context) if each.in_use)
     message = f"You work in {chosen.name} from now on. tabs_context_mcp lists your tabs there."
     return ToolResult(Chosen(message=message, device_id=chosen.device_id, name=chosen.name))
 

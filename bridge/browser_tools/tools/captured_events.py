@@ -57,13 +57,13 @@ class Captures:
     consoles: dict[Page, Capture[Console]] = field(default_factory=dict)
     networks: dict[Page, Capture[Network]] = field(default_factory=dict)
 
-    def console(self, page: Page, url: str) -> Capture[Console]:
+    def console_of(self, page: Page, url: str) -> Capture[Console]:
         """Return the capture of a tab that is at `url`."""
         if page not in self.consoles:
             self.consoles[page] = Capture(page, Console(url), console_log.EVENTS, CONSOLE_SWITCHES)
         return self.consoles[page]
 
-    def network(self, page: Page, url: str) -> Capture[Network]:
+    def network_of(self, page: Page, url: str) -> Capture[Network]:
         """Return the capture of a tab that is at `url`."""
         if page not in self.networks:
             self.networks[page] = Capture(page, Network(url), network_log.EVENTS, NETWORK_SWITCHES)
@@ -78,7 +78,7 @@ class Captures:
 
 def get_captures(context: CallContext) -> Captures:
     """Return the captures of the call's session, without those of closed tabs."""
-    captures = context.state.of(Captures)
+    captures = context.state.state_of(Captures)
     captures.keep_only(context.state.pages.values())
     return captures
 
@@ -91,7 +91,7 @@ def make_origin_filter(context: CallContext) -> Callable[[str], bool]:
 async def learn_frames(page: Page, known: FrameOrigins) -> None:
     """Learn the frames of a page; those of a page that is busy or in a dialog stay unknown."""
     with suppress(CallError, ToolError), trio.move_on_after(FRAME_S):
-        known.learn(await page.frames())
+        known.add_context(await page.find_frames())
 
 
 def format_count(what: str, shown: int, found: int, capture: Capture[Any]) -> str:

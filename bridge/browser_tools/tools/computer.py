@@ -17,11 +17,11 @@ from bridge.browser_tools.page.screenshots import (
     MAX_PART,
     Point,
     Rect,
+    SeenScreenshots,
     Shot,
-    Shown,
     View,
-    close_up,
-    screenshot,
+    take_close_up,
+    take_screenshot,
     view_of,
 )
 from bridge.browser_tools.session.call_context import CallContext
@@ -29,9 +29,15 @@ from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolResult
 from bridge.browser_tools.tools import downloads, gif_creator
-from bridge.browser_tools.tools.computer_action import Acted, ActionContext, ActionResult, Computer, Taken
+from bridge.browser_tools.tools.computer_action import (
+    ActionContext,
+    ActionResult,
+    Computer,
+    ComputerOutput,
+    TakenPicture,
+)
 from bridge.browser_tools.tools.keyboard_actions import press_keys, type_text
-from bridge.browser_tools.tools.pointer_actions import drag, hover, make_click, scroll, scroll_to
+from bridge.browser_tools.tools.pointer_actions import make_click, run_drag, run_hover, run_scroll, scroll_to
 from native_host.protocol import wire
 
 LIMIT_S = 60.0
@@ -41,40 +47,44 @@ async def computer(given: Computer, context: CallContext) -> ToolResult:
     """Do it, wait for what it has begun, and tell what came of it."""
     place = await context.use_tab(given.tab_id)
     if given.action == "wait":
-        return await _wait(given, context, place)
+        return await _wait_seconds(given, context, place)
     page = context.page_of(place)
     async with page.in_hand:
-        return await _act(given, context, place, page)
+        return await _run_action(given, context, place, page)
 
 
-async def _act(given: Computer, context: CallContext, place: TabRef, page: Page) -> ToolResult:
+async def _run_action(given: Computer, context: CallContext, place: TabRef, page: Page) -> ToolResult:
     if page.dialog:
         return await _answer_dialog(given, context, page)
-    if page.is_leaving and given.action == "key" and _pressed(given) == {"Escape"}:
-        return await _stop(given, context, page)
+    if page.is_leaving and given.action == "key" and _pressed_keys(given) == {"Escape"}:
+        return await _stop_loading(given, context, page)
     tabs = set(place.browser.tabs)
     action = await _prepare_action(given, context, page)
     result = await _ACTIONS[given.action](action)
     if result.shot is not None:
-        return await _shown(action, result, result.shot)
-    await action.page.rest()
-    news = await _news(context, place, page, tabs)
+        return await _store_picture(action, result, result.shot)
+    await action.page.wait_still()
+    news = await _describe_effects(context, place, page, tabs)
     await gif_creator.after_action(context, page, f"{given.action} {result.target}".strip())
-    return _answer(given, page, f"{result.said}{news}", result.target)
+    return _make_result(given, page, f"{result.said}{news}", result.target)
 
 
-def _answer(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
-    return ToolResult(Acted(message=message, action=given.action, tab_id=page.tab_id, target=target))
+def _make_result(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
+    return ToolResult(ComputerOutput(message=message, action=given.action, tab_id=page.tab_id, target=target))
 
 
 async def _prepare_action(given: Computer, context: CallContext, page: Page) -> ActionContext:
-    held = keyboard.bits(keyboard.modifiers_in(given.modifiers)) if isinstance(given.modifiers, str) else 0
-    main = await page.main()
+    held = (
+        keyboard.modifier_bits(keyboard.modifiers_in(given.modifiers))
+        if isinstance(given.modifiers, str)
+        else 0
+    )
+    main = await page.main_frame()
     context.check_here(main.origin)
     return ActionContext(given, context, page, main, await view_of(page, main), Pointer(page, main, held))
 
 
-async def _news(context: CallContext, place: TabRef, page: Page, tabs: set[int]) -> str:
+async def _describe_effects(context: CallContext, place: TabRef, page: Page, tabs: set[int]) -> str:
     """Describe the effects of an action, for the end of its sentence."""
     news = context.take_notes(page)
     for tab in await _new_tabs(context, place, tabs):
@@ -85,17 +95,17 @@ async def _news(context: CallContext, place: TabRef, page: Page, tabs: set[int])
 async def _new_tabs(context: CallContext, place: TabRef, known: set[int]) -> list[wire.Tab]:
     """Return the session's new tabs; loaded, unless that takes long."""
 
-    def fresh() -> list[wire.Tab]:
+    def find_fresh() -> list[wire.Tab]:
         return [tab for tab in place.browser.tabs.values() if tab.tab_id not in known]
 
-    def own() -> list[wire.Tab]:
-        return [tab for tab in fresh() if tab.owner == context.session.id]
+    def list_own() -> list[wire.Tab]:
+        return [tab for tab in find_fresh() if tab.owner == context.session.id]
 
-    await context.seen(
-        lambda: all(tab.owner for tab in fresh())
+    await context.wait_condition(
+        lambda: all(tab.owner for tab in find_fresh())
     )  # they are announced before they are anybody's
-    await context.seen(lambda: all(tab.status == "complete" for tab in own()))
-    return own()
+    await context.wait_condition(lambda: all(tab.status == "complete" for tab in list_own()))
+    return list_own()
 
 
 # ── Dialogs ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,45 +118,49 @@ async def _answer_dialog(given: Computer, context: CallContext, page: Page) -> T
     text = given.text if isinstance(given.text, str) else ""
     if given.action == "type" and dialog.kind == "prompt":
         page.dialog = replace(dialog, text=text)
-        return _answer(given, page, "The text is in the prompt's field. key with text Return answers OK.")
-    pressed = _pressed(given) if given.action == "key" else set()
+        return _make_result(
+            given, page, "The text is in the prompt's field. key with text Return answers OK."
+        )
+    pressed = _pressed_keys(given) if given.action == "key" else set()
     if pressed not in ({"Enter"}, {"Escape"}):
         raise DialogError(dialog)
     accepts = pressed == {"Enter"}
     await page.answer_dialog(accept=accepts)
-    await page.settle()
+    await page.wait_settled()
     said = f"Answered the {dialog.kind} dialog with {'OK' if accepts else 'Cancel'}."
     news = context.take_notes(page)
-    return _answer(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
+    return _make_result(given, page, f"{said}{news}{f' {page.dialog}' if page.dialog else ''}")
 
 
-def _pressed(given: Computer) -> set[str]:
+def _pressed_keys(given: Computer) -> set[str]:
     """Return the pressed keys. Raises a ToolError for an unknown one."""
     text = given.text if isinstance(given.text, str) else ""
     return {chord.key.key for chord in keyboard.sequence_in(text)}
 
 
-async def _stop(given: Computer, context: CallContext, page: Page) -> ToolResult:
+async def _stop_loading(given: Computer, context: CallContext, page: Page) -> ToolResult:
     """Stop loading like the browser's own Escape: a loading page cannot receive the key."""
-    await page.command("Page.stopLoading")
-    await page.rest()
+    await page.run_command("Page.stopLoading")
+    await page.wait_still()
     said = "Stopped the tab's way to another page; it stays on this one."
-    return _answer(given, page, f"{said}{context.take_notes(page)}")
+    return _make_result(given, page, f"{said}{context.take_notes(page)}")
 
 
 # ── Pictures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _scale(action: ActionContext) -> float:
+def _scale_of(action: ActionContext) -> float:
     return 1.0 if isinstance(action.given.scale, UnsetType) else action.given.scale
 
 
-async def _screenshot(action: ActionContext) -> ActionResult:
+async def _take_screenshot(action: ActionContext) -> ActionResult:
     view, page = action.view, action.page
     # Also before: the page may remove a frame while the picture is on its way.
     await action.context.check_picture(page)
-    shot = await screenshot(page, view, _scale(action), action.context.services.settings.screenshot_format)
-    action.context.state.of(Shown).note(page, view)
+    shot = await take_screenshot(
+        page, view, _scale_of(action), action.context.services.settings.screenshot_format
+    )
+    action.context.state.state_of(SeenScreenshots).add_screenshot(page, view)
     width, height = view.size
     said = f"Tab {page.tab_id}, {width}x{height}: coordinates are pixels of it."
     if (shot.width, shot.height) != view.size:
@@ -156,44 +170,44 @@ async def _screenshot(action: ActionContext) -> ActionResult:
 
 def _more_of_the_page(view: View) -> str:
     whole = view.whole
-    if view.shows(whole):
+    if view.contains_region(whole):
         return ""
     near = Rect(whole.left, whole.top, whole.right, min(whole.bottom, whole.top + MAX_PART))
     what = "it whole" if near == whole else "its beginning"
-    return f" The page goes on beyond it: zoom with region {_region(view, near)} shows {what}."
+    return f" The page goes on beyond it: zoom with region {_region_of(view, near)} shows {what}."
 
 
-def _region(view: View, part: Rect) -> str:
+def _region_of(view: View, part: Rect) -> str:
     """In a screenshot's pixels."""
     corners = (*view.shown_at(Point(part.left, part.top)), *view.shown_at(Point(part.right, part.bottom)))
     return f"[{', '.join(f'{value:.0f}' for value in corners)}]"
 
 
-async def _zoom(action: ActionContext) -> ActionResult:
+async def _zoom_region(action: ActionContext) -> ActionResult:
     region = action.given.region
     if isinstance(region, UnsetType):
         raise ToolError("zoom needs region: x0, y0, x1, y1 in the pixels of a screenshot.")
-    action.context.state.of(Shown).check(action.page, action.view)
+    action.context.state.state_of(SeenScreenshots).check_current(action.page, action.view)
     await action.context.check_picture(action.page)
-    part = action.view.part(region)
+    part = action.view.region_at(region)
     kind = action.context.services.settings.screenshot_format
-    shot = await close_up(action.page, action.view, part, _scale(action), kind)
+    shot = await take_close_up(action.page, action.view, part, _scale_of(action), kind)
     said = (
-        f"{_region(action.view, part)} of tab {action.page.tab_id}, in {shot.width}x{shot.height} pixels. "
+        f"{_region_of(action.view, part)} of tab {action.page.tab_id}, in {shot.width}x{shot.height} pixels. "
         "Coordinates stay those of the screenshot, not of this picture."
     )
     return ActionResult(said, shot=shot)
 
 
-async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> ToolResult:
+async def _store_picture(action: ActionContext, result: ActionResult, shot: Shot) -> ToolResult:
     """Return the result with the picture, stored for `upload_image` and for its link."""
-    action.context.check_here((await action.page.main()).origin)  # it may be a picture of another page
+    action.context.check_here((await action.page.main_frame()).origin)  # it may be a picture of another page
     await action.context.check_picture(action.page)
-    picture = action.context.state.pictures.keep(shot.data, shot.mime_type)
+    picture = action.context.state.pictures.add_picture(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
     name = f"{action.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
     said = f"{result.said} Image id {picture.id}."
-    taken = Taken(
+    taken = TakenPicture(
         image_id=picture.id,
         uri=picture.uri,
         mime_type=shot.mime_type,
@@ -201,11 +215,13 @@ async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> Too
         height=shot.height,
     )
     if action.given.save_to_disk is True:
-        saved = await trio.to_thread.run_sync(downloads.save, shot.data, name, downloads.downloads())
+        saved = await trio.to_thread.run_sync(
+            downloads.save_file, shot.data, name, downloads.download_directory()
+        )
         taken.path = str(saved)
         said += f" Saved as {saved}."
     said += action.context.take_notes(action.page)
-    acted = Acted(message=said, action=action.given.action, tab_id=action.page.tab_id, picture=taken)
+    acted = ComputerOutput(message=said, action=action.given.action, tab_id=action.page.tab_id, picture=taken)
     link = Link(picture.uri, name, shot.mime_type, len(shot.data))
     return ToolResult(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
 
@@ -213,7 +229,7 @@ async def _shown(action: ActionContext, result: ActionResult, shot: Shot) -> Too
 # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _wait(given: Computer, context: CallContext, place: TabRef) -> ToolResult:
+async def _wait_seconds(given: Computer, context: CallContext, place: TabRef) -> ToolResult:
     """Wait without touching the page."""
     if isinstance(given.duration, UnsetType):
         raise ToolError("wait needs duration, in seconds (at most 30).")
@@ -221,7 +237,7 @@ async def _wait(given: Computer, context: CallContext, place: TabRef) -> ToolRes
     until = trio.current_time() + given.duration
     if await context.services.news.wait_until(lambda: tab_id not in tabs, until=until):
         raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
-    acted = Acted(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
+    acted = ComputerOutput(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
     if page := context.state.pages.get((place.browser.host, tab_id)):
         acted.message += context.take_notes(page)
     return ToolResult(acted)
@@ -237,13 +253,13 @@ _ACTIONS: dict[str, Callable[[ActionContext], Awaitable[ActionResult]]] = {
     "double_click": make_click("Double-clicked", times=2),
     "triple_click": make_click("Triple-clicked", times=3),
     "type": type_text,
-    "screenshot": _screenshot,
-    "scroll": scroll,
+    "screenshot": _take_screenshot,
+    "scroll": run_scroll,
     "key": press_keys,
-    "left_click_drag": drag,
-    "zoom": _zoom,
+    "left_click_drag": run_drag,
+    "zoom": _zoom_region,
     "scroll_to": scroll_to,
-    "hover": hover,
+    "hover": run_hover,
 }
 
 TOOLS = (
@@ -261,7 +277,7 @@ TOOLS = (
             "colours use form_input."
         ),
         input_type=Computer,
-        output_type=Acted,
+        output_type=ComputerOutput,
         run=computer,
         is_read_only_for=_only_looks,
         is_destructive=True,

@@ -14,8 +14,8 @@ from msgspec import field as argument
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.page import Frame, Page
-from bridge.browser_tools.page.pointer import Pointer, Seen, look
-from bridge.browser_tools.page.screenshots import Point, Shot, Shown, View
+from bridge.browser_tools.page.pointer import PointedElement, Pointer, look_at
+from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, Shot, View
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput
@@ -124,7 +124,7 @@ class Computer(ToolInput):
     ) = UNSET
 
 
-class Taken(msgspec.Struct, rename="camel", kw_only=True):
+class TakenPicture(msgspec.Struct, rename="camel", kw_only=True):
     """A screenshot."""
 
     image_id: str
@@ -136,14 +136,14 @@ class Taken(msgspec.Struct, rename="camel", kw_only=True):
     """Path of the saved file."""
 
 
-class Acted(ToolOutput, kw_only=True):
+class ComputerOutput(ToolOutput, kw_only=True):
     """The action and its target."""
 
     action: str
     tab_id: int
     target: str = ""
     """Target of the action, in the page's words."""
-    picture: Taken | None = None
+    picture: TakenPicture | None = None
     untrusted: tuple[str, ...] = ("target",)
 
 
@@ -168,43 +168,43 @@ class ActionContext:
     view: View
     pointer: Pointer
 
-    def at(self, coordinate: list[float]) -> Point:
+    def to_viewport(self, coordinate: list[float]) -> Point:
         """Convert a point of a screenshot to the viewport.
 
         Raises:
             ToolError: it is outside, or the screenshot had another size.
         """
-        self.context.state.of(Shown).check(self.page, self.view)
+        self.context.state.state_of(SeenScreenshots).check_current(self.page, self.view)
         return self.view.point_at(coordinate)
 
-    def told(self, point: Point) -> str:
+    def format_point(self, point: Point) -> str:
         """Return a point in pixels of a screenshot, as text."""
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
-    async def frame(self, ref: element_refs.Ref) -> Frame:
+    async def frame_of(self, ref: element_refs.Ref) -> Frame:
         """Return the document of an element. Raises as `read_page.frame_of`."""
         return await read_page.frame_of(self.context, self.page, ref)
 
-    async def look(self, point: Point) -> Seen:
+    async def look_at(self, point: Point) -> PointedElement:
         """Return the element at a point.
 
         Raises:
             ToolError: it belongs to a forbidden site, in a frame, or its site is unknown.
         """
-        seen = await look(self.page, self.main, point)
+        seen = await look_at(self.page, self.main, point)
         self.context.check_silent_frames(self.page)
         for frame, _ in seen.frames[1:]:
             self.context.check_frame(frame.origin)
         return seen
 
-    async def aim(self, what: str, *points: Point) -> None:
+    async def aim_at(self, what: str, *points: Point) -> None:
         """Something is about to be done there: the recording shows it."""
         label = f"{self.given.action} {what}".strip()
         await gif_creator.before_action(self.context, self.page, label, *points)
 
     @asynccontextmanager
-    async def input(self) -> AsyncIterator[None]:
+    async def run_input(self) -> AsyncIterator[None]:
         """Run an input; a dialog that it opens is reported, and the input counts as done.
 
         A file chooser would be the system's, in front of the user and out of reach: it is not shown.

@@ -14,17 +14,21 @@ MAX_NAME = 100
 _DOWNLOADS = re.compile(r'^\s*XDG_DOWNLOAD_DIR\s*=\s*"(.*)"\s*$', re.MULTILINE)
 
 
-def downloads(environ: Mapping[str, str] = os.environ) -> Path:
+def download_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the directory from environment or xdg-user-dirs, else ~/Downloads, else one of mcpb."""
     home = user_home(environ)
-    for named in (environ.get("XDG_DOWNLOAD_DIR", ""), _configured(home, environ), "$HOME/Downloads"):
+    for named in (
+        environ.get("XDG_DOWNLOAD_DIR", ""),
+        _configured_directory(home, environ),
+        "$HOME/Downloads",
+    ):
         folder = Path(named.replace("$HOME", str(home)))
         if named and folder.is_absolute() and folder.is_dir() and folder != home:
             return folder
     return HomeLayout(mcpb_home(environ)).pictures
 
 
-def _configured(home: Path, environ: Mapping[str, str]) -> str:
+def _configured_directory(home: Path, environ: Mapping[str, str]) -> str:
     folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     try:
         found = _DOWNLOADS.search((folder / "user-dirs.dirs").read_text("utf-8", "replace"))
@@ -33,7 +37,7 @@ def _configured(home: Path, environ: Mapping[str, str]) -> str:
     return found[1] if found else ""
 
 
-def save(data: bytes, name: str, folder: Path) -> Path:
+def save_file(data: bytes, name: str, folder: Path) -> Path:
     """Write a file of that name, or of one with a number if there is one; what is there is never touched.
 
     Raises:

@@ -13,9 +13,9 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
-from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry
-from bridge.browser_tools.page.pointer import look
-from bridge.browser_tools.page.screenshots import Point, Shown, view_of
+from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry_chunks
+from bridge.browser_tools.page.pointer import look_at
+from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, view_of
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
@@ -92,7 +92,7 @@ class UploadImage(ToolInput, kw_only=True):
     ) = UNSET
 
 
-class Uploaded(ToolOutput, kw_only=True):
+class UploadOutput(ToolOutput, kw_only=True):
     """Files that the page accepted."""
 
     tab_id: int
@@ -106,7 +106,7 @@ class Uploaded(ToolOutput, kw_only=True):
     untrusted: tuple[str, ...] = ("files", "name", "shows")
 
 
-class _Given(msgspec.Struct, rename="camel"):
+class _GivenFiles(msgspec.Struct, rename="camel"):
     """Result of `mcpb.giveFiles`."""
 
     how: str
@@ -118,16 +118,18 @@ class _Given(msgspec.Struct, rename="camel"):
 
 async def file_upload(given: FileUpload, context: CallContext) -> ToolResult:
     """Give files to an element."""
-    ref = element_refs.read(given.ref)
-    page = await context.page(given.tab_id)
+    ref = element_refs.parse_ref(given.ref)
+    page = await context.open_page(given.tab_id)
     frame = await frame_of(context, page, ref)
-    await page.call("describe", {"ref": ref.number}, frame=frame)  # before anything is read for nothing
-    files = await _files(given, context)
+    await page.call_script(
+        "describe", {"ref": ref.number}, frame=frame
+    )  # before anything is read for nothing
+    files = await _collect_files(given, context)
     if paths := unconfigured_paths(files):
         origin = frame.origin
         if await admit_upload(context, origin, paths):
             page, frame = await _same_frame(given, context, ref, frame)
-    return await _give(context, page, frame, {"ref": ref.number}, files)
+    return await _give_files(context, page, frame, {"ref": ref.number}, files)
 
 
 def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
@@ -139,14 +141,14 @@ async def _same_frame(
     given: FileUpload, context: CallContext, ref: element_refs.Ref, asked: Frame
 ) -> tuple[Page, Frame]:
     """Return the frame that the user was asked about, judged again: the prompt took its time."""
-    page = await context.page(given.tab_id)
+    page = await context.open_page(given.tab_id)
     frame = await frame_of(context, page, ref)
     if (frame.id, frame.loader) != (asked.id, asked.loader):
         raise GoneError(ELSEWHERE)
     return page, frame
 
 
-async def _files(given: FileUpload, context: CallContext) -> list[LocalFile]:
+async def _collect_files(given: FileUpload, context: CallContext) -> list[LocalFile]:
     if bool(given.paths) == bool(given.files):
         raise ToolError("Give either paths or files, with at least one file. Nothing was given to the page.")
     if given.paths:
@@ -154,28 +156,30 @@ async def _files(given: FileUpload, context: CallContext) -> list[LocalFile]:
     assert isinstance(given.files, list)
     if sum(len(content.data) for content in given.files) > MAX_BYTES:
         raise ToolError(TOO_LARGE)
-    return [_content(content) for content in given.files]
+    return [_decode_content(content) for content in given.files]
 
 
 async def files_at(paths: Sequence[str], context: CallContext) -> list[LocalFile]:
     """Read files of this machine. The client is asked for its roots if a file is in no known directory."""
     folders = Folders(context.session.folder, context.services.settings.upload_dirs)
     try:
-        return await _read(paths, folders)
+        return await _read_files(paths, folders)
     except OutsideError:
-        roots = tuple(path for uri in await context.prompts.roots() if (path := upload_sources.path_of(uri)))
+        roots = tuple(
+            path for uri in await context.prompts.list_roots() if (path := upload_sources.path_of(uri))
+        )
         if not roots:
             raise
-    return await _read(paths, replace(folders, roots=roots))
+    return await _read_files(paths, replace(folders, roots=roots))
 
 
-async def _read(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
+async def _read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
     return await trio.to_thread.run_sync(upload_sources.read_files, paths, folders, abandon_on_cancel=True)
 
 
-def _content(content: Content) -> LocalFile:
-    name = _plain(content.name)
-    kind = content.mime_type if isinstance(content.mime_type, str) else upload_sources.mime_type(name)
+def _decode_content(content: Content) -> LocalFile:
+    name = _plain_name(content.name)
+    kind = content.mime_type if isinstance(content.mime_type, str) else upload_sources.guess_mime_type(name)
     return LocalFile(name, content.data, kind)
 
 
@@ -183,7 +187,7 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
     """Give a picture to an element, or drop it at a point."""
     if isinstance(given.ref, str) == isinstance(given.coordinate, list):
         raise ToolError("Give either a ref or a coordinate. Nothing was given to the page.")
-    picture = context.state.pictures.get(given.image_id.strip())
+    picture = context.state.pictures.get_picture(given.image_id.strip())
     if picture is None:
         newest = [picture.id for picture in context.state.pictures.newest_first()[:5]]
         there = f"The newest are {', '.join(newest)}" if newest else "There is none yet"
@@ -191,49 +195,53 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
             f"There is no picture {single_line(given.image_id, 60)} of this session. {there}: computer with "
             "action screenshot makes one and tells its id."
         )
-    page = await context.page(given.tab_id)
-    frame, target = await _target(given, context, page)
+    page = await context.open_page(given.tab_id)
+    frame, target = await _find_target(given, context, page)
     wanted = given.filename if isinstance(given.filename, str) else ""
-    name = _plain(wanted or f"image.{picture.mime_type.rpartition('/')[2]}")
-    return await _give(context, page, frame, target, [LocalFile(name, picture.data, picture.mime_type)])
+    name = _plain_name(wanted or f"image.{picture.mime_type.rpartition('/')[2]}")
+    return await _give_files(context, page, frame, target, [LocalFile(name, picture.data, picture.mime_type)])
 
 
-async def _target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
+async def _find_target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
     """Return the frame, and the target in it."""
     if isinstance(given.ref, str):
-        ref = element_refs.read(given.ref)
+        ref = element_refs.parse_ref(given.ref)
         return await frame_of(context, page, ref), {"ref": ref.number}
     assert isinstance(given.coordinate, list)
-    main = await page.main()
+    main = await page.main_frame()
     view = await view_of(page, main)
-    context.state.of(Shown).check(page, view)
-    frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+    context.state.state_of(SeenScreenshots).check_current(page, view)
+    frame, at = (await look_at(page, main, view.point_at(given.coordinate))).frames[-1]
     context.check_frame(frame.origin)
     return frame, {"x": at.x, "y": at.y}
 
 
-async def _give(
+async def _give_files(
     context: CallContext, page: Page, frame: Frame, target: dict[str, Any], files: Sequence[LocalFile]
 ) -> ToolResult:
     sent = [
-        {"transfer": await carry(page, frame, file.data), "name": file.name, "mimeType": file.mime_type}
+        {
+            "transfer": await carry_chunks(page, frame, file.data),
+            "name": file.name,
+            "mimeType": file.guess_mime_type,
+        }
         for file in files
     ]
     names = [file.name for file in files]
-    label = f"upload {_listed(names)}"
-    if points := _points(frame, target):
+    label = f"upload {_format_names(names)}"
+    if points := _points_of(frame, target):
         await gif_creator.before_action(context, page, label, *points)
     try:
-        answered = await page.call("giveFiles", {**target, "files": sent}, frame=frame)
+        answered = await page.call_script("giveFiles", {**target, "files": sent}, frame=frame)
     except DialogError as dialog:
-        taken = _Given("", names, "", "", "")
-        message = f"{_listed(names)} was given to the page. {dialog}"
+        taken = _GivenFiles("", names, "", "", "")
+        message = f"{_format_names(names)} was given to the page. {dialog}"
     else:
-        taken = msgspec.convert(answered, _Given)
-        message = _message(taken, names)
-        await page.rest()
+        taken = msgspec.convert(answered, _GivenFiles)
+        message = _format_message(taken, names)
+        await page.wait_still()
     await gif_creator.after_action(context, page, label)
-    told = Uploaded(
+    told = UploadOutput(
         message=message + context.take_notes(page),
         tab_id=page.tab_id,
         files=taken.accepted,
@@ -244,30 +252,29 @@ async def _give(
     return ToolResult(told)
 
 
-def _points(frame: Frame, target: dict[str, Any]) -> list[Point]:
+def _points_of(frame: Frame, target: dict[str, Any]) -> list[Point]:
     return [Point(target["x"], target["y"])] if "x" in target and frame.number == 0 else []
 
 
-def _message(taken: _Given, names: Sequence[str]) -> str:
+def _format_message(taken: _GivenFiles, names: Sequence[str]) -> str:
     what = f"{taken.role} {quote(taken.name, MAX_NAME)}" if taken.name else taken.role
     if taken.how == "drop":
         return (
-            f"{_listed(names)} was dropped on {what}, which takes what is dropped. What the page does "
+            f"{_format_names(names)} was dropped on {what}, which takes what is dropped. What the page does "
             "with it shows in read_page or a screenshot."
         )
     if not taken.accepted:
-        return (
-            f"{_listed(names)} was given to {what}, and the page has taken it out again, or used it at once."
-        )
-    return f"{what} has {_listed(taken.accepted)} now. The page sends it when its form is sent."
+        given = _format_names(names)
+        return f"{given} was given to {what}, and the page has taken it out again, or used it at once."
+    return f"{what} has {_format_names(taken.accepted)} now. The page sends it when its form is sent."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     shown = ", ".join(quote(name, MAX_NAME) for name in names[:5])
     return f"{shown} and {len(names) - 5} more files" if len(names) > 5 else shown
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return a file's name without directories."""
     return single_line(PurePosixPath(name.replace("\\", "/")).name, MAX_NAME) or "file"
 
@@ -282,7 +289,7 @@ TOOLS = (
             "the user allows; the user is asked once per site. At most 10 MB a call."
         ),
         input_type=FileUpload,
-        output_type=Uploaded,
+        output_type=UploadOutput,
         run=file_upload,
         is_destructive=True,
         limit_s=LIMIT_S,
@@ -295,7 +302,7 @@ TOOLS = (
             "element or at a point of the page. Its id stands in the answer that had the picture."
         ),
         input_type=UploadImage,
-        output_type=Uploaded,
+        output_type=UploadOutput,
         run=upload_image,
         is_destructive=True,
         limit_s=LIMIT_S,

@@ -18,8 +18,8 @@ from msgspec import UNSET, Meta
 from msgspec import field as argument
 
 from bridge.browser_tools.page import element_refs, shadow_roots
-from bridge.browser_tools.page.element_refs import Ref, read
-from bridge.browser_tools.page.outline import Seen
+from bridge.browser_tools.page.element_refs import Ref, parse_ref
+from bridge.browser_tools.page.outline import DocumentLines
 from bridge.browser_tools.page.page import Frame, Page, look_inside
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
@@ -31,9 +31,9 @@ from bridge.browser_tools.tools.read_page import (
     MAX_FRAMES,
     PageRead,
     origins_of,
-    patience,
-    readable,
+    readable_frames,
     refuse_pdf,
+    remaining_patience,
 )
 from native_host.protocol.untrusted_text import single_line
 
@@ -71,7 +71,7 @@ class Match(msgspec.Struct, rename="camel"):
     """The address of the frame that it is in; empty: the main one."""
 
 
-class Found(ToolOutput, kw_only=True):
+class FindOutput(ToolOutput, kw_only=True):
     """Elements, the best first."""
 
     tab_id: int
@@ -103,16 +103,20 @@ class _Matches(msgspec.Struct, rename="camel"):
     truncated: bool
 
 
-async def find(given: Find, context: CallContext) -> ToolResult:
+async def find_elements(given: Find, context: CallContext) -> ToolResult:
     """Elements that fit the words."""
-    page = await context.page(given.tab_id)
-    frames = readable(context, await page.frames())
-    if context.prompts.supports_sampling and (chosen := await choose(context, page.tab_id, given.query)):
-        return _answer(context, page, frames, given.query, _Outcome(_chosen(frames, chosen), len(chosen)))
-    outcome = await _ranked(page, frames[:MAX_FRAMES], given.query)
+    page = await context.open_page(given.tab_id)
+    frames = readable_frames(context, await page.find_frames())
+    if context.prompts.supports_sampling and (
+        chosen := await choose_by_model(context, page.tab_id, given.query)
+    ):
+        return _make_result(
+            context, page, frames, given.query, _Outcome(_chosen_matches(frames, chosen), len(chosen))
+        )
+    outcome = await _rank_matches(page, frames[:MAX_FRAMES], given.query)
     if not outcome.matches:
-        outcome.near = await _near(page, frames[0], given.query)
-    return _answer(context, page, frames, given.query, outcome)
+        outcome.near = await _find_near(page, frames[0], given.query)
+    return _make_result(context, page, frames, given.query, outcome)
 
 
 @dataclass
@@ -124,24 +128,24 @@ class _Outcome:
     near: list[str] = field(default_factory=list)
 
 
-async def _ranked(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
+async def _rank_matches(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
     """Return the best matches of all frames."""
     ranked: list[tuple[Frame, _Element]] = []
     count, is_cut = 0, False
     until = trio.current_time() + FRAMES_S
     for frame in frames:
         look = partial(_find_in, page, frame, query)
-        answered = await (look_inside(look, patience(until)) if frame.number else look())
+        answered = await (look_inside(look, remaining_patience(until)) if frame.number else look())
         if answered is None:
             continue
         ranked += [(frame, element) for element in answered.matches]
         count += answered.found
         is_cut |= answered.truncated
     ranked.sort(key=lambda found: (not found[1].visible, -found[1].score))
-    return _Outcome([_match(frame, element) for frame, element in ranked[:MAX_MATCHES]], count, is_cut)
+    return _Outcome([_make_match(frame, element) for frame, element in ranked[:MAX_MATCHES]], count, is_cut)
 
 
-def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
+def _chosen_matches(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     """Return the elements that the client's model has chosen."""
     urls = {frame.number: single_line(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
     why = "chosen by your model"
@@ -151,30 +155,30 @@ def _chosen(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     ]
 
 
-def _answer(
+def _make_result(
     context: CallContext, page: Page, frames: Sequence[Frame], query: str, outcome: _Outcome
 ) -> ToolResult:
-    told = Found(
-        message=_message(query, outcome) + context.take_notes(page),
+    told = FindOutput(
+        message=_format_message(query, outcome) + context.take_notes(page),
         tab_id=page.tab_id,
         matches=outcome.matches,
         found=outcome.count,
         near=outcome.near,
     )
-    shown = "\n".join([*map(_shown, outcome.matches), *outcome.near])
-    numbers = {element_refs.read(match.ref).frame for match in outcome.matches} or {0}
+    shown = "\n".join([*map(_format_match, outcome.matches), *outcome.near])
+    numbers = {element_refs.parse_ref(match.ref).frame for match in outcome.matches} or {0}
     return ToolResult(
         told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers)
     )
 
 
 async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
-    await shadow_roots.adopt(page, frame)
-    answered = await page.call("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
+    await shadow_roots.adopt_roots(page, frame)
+    answered = await page.call_script("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
     return msgspec.convert(answered, _Matches)
 
 
-def _match(frame: Frame, element: _Element) -> Match:
+def _make_match(frame: Frame, element: _Element) -> Match:
     return Match(
         ref=str(Ref(element.ref, frame.number)),
         role=element.role,
@@ -186,13 +190,13 @@ def _match(frame: Frame, element: _Element) -> Match:
     )
 
 
-def _shown(match: Match) -> str:
+def _format_match(match: Match) -> str:
     said = [match.role]
     if match.name:
-        said.append(_quoted(match.name))
+        said.append(_quote_text(match.name))
     said.append(f"[{match.ref}]")
     if match.text:
-        said.append(f"text={_quoted(match.text)}")
+        said.append(f"text={_quote_text(match.text)}")
     if not match.visible:
         said.append("not visible")
     if match.frame:
@@ -200,26 +204,26 @@ def _shown(match: Match) -> str:
     return " ".join(said) + f" ({match.why})"
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-async def _near(page: Page, frame: Frame, query: str) -> list[str]:
+async def _find_near(page: Page, frame: Frame, query: str) -> list[str]:
     """Names of controls that look like the query.
 
     Raises:
         ToolError: there are none because it is a PDF.
     """
     asked = {"filter": "interactive", "depth": 100, "maxChars": MAX_CHARS, "ref": 0}
-    seen = msgspec.convert(await page.call("read", asked, frame=frame), Seen)
+    seen = msgspec.convert(await page.call_script("read", asked, frame=frame), DocumentLines)
     refuse_pdf(page, is_pdf=seen.pdf)
     named = {line.head.partition(' "')[2][:60].lower(): line.head for line in seen.lines if '"' in line.head}
     close = difflib.get_close_matches(query[:60].lower(), named, NEAR_NAMES, NEAR)
     return [named[name] for name in close]
 
 
-def _message(query: str, outcome: _Outcome) -> str:
+def _format_message(query: str, outcome: _Outcome) -> str:
     asked, shown = single_line(query, 100), len(outcome.matches)
     cut = " The page is too large to look at all of it." if outcome.is_cut else ""
     if shown:
@@ -243,8 +247,8 @@ TOOLS = (
             "what is only drawn (pictures, canvas). " + DATA
         ),
         input_type=Find,
-        output_type=Found,
-        run=find,
+        output_type=FindOutput,
+        run=find_elements,
         is_read_only=True,
     ),
 )
@@ -272,25 +276,25 @@ class Chosen(NamedTuple):
     name: str
 
 
-async def choose(context: CallContext, tab_id: int, query: str) -> list[Chosen]:
+async def choose_by_model(context: CallContext, tab_id: int, query: str) -> list[Chosen]:
     """Return the model's choice, the best first, if it is in the page. Empty: its answer is unusable."""
     page = await context.call_tool("read_page", {"tabId": tab_id, "max_chars": MAX_OUTLINE})
     assert isinstance(page.output, PageRead)
-    said = await context.prompts.sample(
+    said = await context.prompts.sample_model(
         [f"Looked for: {query}\n\nThe outline:\n{page.output.outline}"], _SYSTEM, MAX_TOKENS
     )
-    return meant(said or "", page.output.outline)
+    return parse_choice(said or "", page.output.outline)
 
 
-def meant(said: str, outline: str) -> list[Chosen]:
+def parse_choice(said: str, outline: str) -> list[Chosen]:
     """Return the elements of an outline that a model has named, in its order."""
-    there = {chosen.ref: chosen for chosen in _elements(outline)}
-    named = dict.fromkeys(read(ref) for ref in _REF.findall(said))
+    there = {chosen.ref: chosen for chosen in _parse_elements(outline)}
+    named = dict.fromkeys(parse_ref(ref) for ref in _REF.findall(said))
     return [there[ref] for ref in named if ref in there][:MAX_CHOSEN]
 
 
-def _elements(outline: str) -> Iterator[Chosen]:
+def _parse_elements(outline: str) -> Iterator[Chosen]:
     for line in outline.splitlines():
         if found := _LINE.match(line):
             name = re.sub(r"\\(.)", r"\1", found["name"] or "")
-            yield Chosen(read(found["ref"]), found["role"], name)
+            yield Chosen(parse_ref(found["ref"]), found["role"], name)

@@ -41,7 +41,7 @@ class FormInput(ToolInput, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Filled(ToolOutput, kw_only=True):
+class FillOutput(ToolOutput, kw_only=True):
     """Previous and current value of a control."""
 
     tab_id: int
@@ -67,22 +67,22 @@ class _Fill(msgspec.Struct, rename="camel"):
 
 async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     """Fill a control as a user would, so that the page notices."""
-    ref = element_refs.read(given.ref)
-    page = await context.page(given.tab_id)
+    ref = element_refs.parse_ref(given.ref)
+    page = await context.open_page(given.tab_id)
     frame = await frame_of(context, page, ref)
     asked = {"ref": ref.number, "value": given.value}
     if page.dialog:  # from before
         raise DialogError(page.dialog)
     try:
-        answered = await page.call("fill", asked, frame=frame, timeout_s=FILL_S)
+        answered = await page.call_script("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
-        return _interrupted(context, page, ref, dialog)
+        return _make_interrupted(context, page, ref, dialog)
     filled = msgspec.convert(answered, _Fill)
-    await page.rest()
-    what = f"{filled.role} {_quoted(filled.name)}" if filled.name else filled.role
+    await page.wait_still()
+    what = f"{filled.role} {_quote_value(filled.name)}" if filled.name else filled.role
     await gif_creator.after_action(context, page, f"form_input {what}")
-    told = Filled(
-        message=_message(what, ref, filled) + context.take_notes(page),
+    told = FillOutput(
+        message=_format_message(what, ref, filled) + context.take_notes(page),
         tab_id=page.tab_id,
         ref=str(ref),
         role=filled.role,
@@ -94,8 +94,8 @@ async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     return ToolResult(told)
 
 
-def _message(what: str, ref: Ref, filled: _Fill) -> str:
-    was, now = _quoted(filled.was), _quoted(filled.now)
+def _format_message(what: str, ref: Ref, filled: _Fill) -> str:
+    was, now = _quote_value(filled.was), _quote_value(filled.now)
     if not filled.ok:
         return (
             f"{what} ({ref}) was {was} and is {now} now: the page has changed what it was given, or refused "
@@ -106,13 +106,13 @@ def _message(what: str, ref: Ref, filled: _Fill) -> str:
     return f"{what} ({ref}) was {was} and is {now} now."
 
 
-def _quoted(said: str) -> str:
+def _quote_value(said: str) -> str:
     return quote(said, MAX_SAID)
 
 
-def _interrupted(context: CallContext, page: Page, ref: Ref, dialog: DialogError) -> ToolResult:
+def _make_interrupted(context: CallContext, page: Page, ref: Ref, dialog: DialogError) -> ToolResult:
     """Return the result for a dialog that the page opened because of the new value."""
-    told = Filled(
+    told = FillOutput(
         message=f"The value was given to {ref}. {dialog}{context.take_notes(page)}",
         tab_id=page.tab_id,
         ref=str(ref),
@@ -135,7 +135,7 @@ TOOLS = (
             "value. For menus and sliders that a page has made itself use computer; for files file_upload."
         ),
         input_type=FormInput,
-        output_type=Filled,
+        output_type=FillOutput,
         run=form_input,
         is_repeatable=True,
     ),

@@ -22,9 +22,9 @@ from bridge.browser_tools.tools.read_page import (
     MOST_CHARS,
     most_chars,
     origins_of,
-    patience,
-    readable,
+    readable_frames,
     refuse_pdf,
+    remaining_patience,
 )
 from native_host.protocol.untrusted_text import single_line
 
@@ -69,8 +69,8 @@ class _Text(msgspec.Struct, rename="camel"):
 
 async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
     """Return a page's main text; if its main document has nearly none, that of its frames."""
-    page = await context.page(given.tab_id)
-    frames = readable(context, await page.frames())
+    page = await context.open_page(given.tab_id)
+    frames = readable_frames(context, await page.find_frames())
     most = most_chars(given.max_chars)
     said = await _text_of(page, frames[0], most)
     refuse_pdf(page, is_pdf=said.pdf)
@@ -80,7 +80,7 @@ async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     told = PageText(
-        message=_message(page, text, _of_what(said.source, source), most if is_cut else None)
+        message=_format_message(page, text, _of_what(said.source, source), most if is_cut else None)
         + context.take_notes(page),
         tab_id=page.tab_id,
         title=said.title,
@@ -94,8 +94,8 @@ async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
 
 
 async def _text_of(page: Page, frame: Frame, max_chars: int) -> _Text:
-    await shadow_roots.adopt(page, frame)
-    return msgspec.convert(await page.call("text", {"maxChars": max_chars}, frame=frame), _Text)
+    await shadow_roots.adopt_roots(page, frame)
+    return msgspec.convert(await page.call_script("text", {"maxChars": max_chars}, frame=frame), _Text)
 
 
 async def _text_of_frames(page: Page, frames: Sequence[Frame], left: int) -> tuple[str, bool]:
@@ -107,7 +107,7 @@ async def _text_of_frames(page: Page, frames: Sequence[Frame], left: int) -> tup
         head = f"[frame {single_line(frame.url, MAX_ADDRESS)}]\n"
         if left <= len(head):
             return "\n\n".join(parts), True
-        said = await look_inside(partial(_text_of, page, frame, left - len(head)), patience(until))
+        said = await look_inside(partial(_text_of, page, frame, left - len(head)), remaining_patience(until))
         if said and said.text:
             parts.append(head + said.text)
             left -= len(parts[-1]) + 2
@@ -127,7 +127,7 @@ def _of_what(of_main: str, source: str) -> str:
     return f"{_SOURCES[of_main]} and its frames" if source == "frames" else _SOURCES[source]
 
 
-def _message(page: Page, text: str, of_what: str, cut_at: int | None) -> str:
+def _format_message(page: Page, text: str, of_what: str, cut_at: int | None) -> str:
     if not text:
         return (
             f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "

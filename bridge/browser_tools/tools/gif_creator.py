@@ -17,9 +17,9 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools.page.page import Frame, Page, carry
-from bridge.browser_tools.page.pointer import look
-from bridge.browser_tools.page.screenshots import Point, Shown, screenshot, view_of
+from bridge.browser_tools.page.page import Frame, Page, carry_chunks
+from bridge.browser_tools.page.pointer import look_at
+from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, take_screenshot, view_of
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.session_state import Picture
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
@@ -42,7 +42,7 @@ class Recording:
     left_out: int = 0
     """Number of oldest frames that were dropped."""
 
-    def add(self, frame: gif_encoder.Frame) -> None:
+    def add_frame(self, frame: gif_encoder.Frame) -> None:
         """One more; the oldest goes when there are too many."""
         self.left_out += len(self.frames) == MAX_FRAMES
         self.frames.append(frame)
@@ -52,7 +52,7 @@ class Recording:
         self.is_running, self.left_out = False, 0
         self.frames.clear()
 
-    def told(self) -> str:
+    def describe_size(self) -> str:
         """Size of the recording, as text."""
         count = f"{len(self.frames)} frame{'s' * (len(self.frames) != 1)}"
         return f"{count}, the newest ({self.left_out} older ones were left out)" if self.left_out else count
@@ -63,35 +63,35 @@ async def before_action(context: CallContext, page: Page, label: str, *points: P
 
     One point is drawn as a click, two as a drag. They are in CSS pixels of the tab's viewport.
     """
-    await _keep(context, page, label, points)
+    await _add_frame(context, page, label, points)
 
 
 async def after_action(context: CallContext, page: Page, label: str) -> None:
     """Record the page after an action."""
-    await _keep(context, page, label, ())
+    await _add_frame(context, page, label, ())
 
 
-async def _keep(context: CallContext, page: Page, label: str, points: tuple[Point, ...]) -> None:
+async def _add_frame(context: CallContext, page: Page, label: str, points: tuple[Point, ...]) -> None:
     """Add a frame, unless the page cannot or may not be seen."""
-    recording = context.state.of(Recording)
+    recording = context.state.state_of(Recording)
     if not recording.is_running:
         return
     with suppress(ToolError, CallError):
-        if not await context.follow(page):
+        if not await context.follow_page(page):
             return
-        main = await page.main()
+        main = await page.main_frame()
         context.check_here(main.origin)
         await context.check_picture(page)
-        frame = await _frame(page, main, label, points)
-        context.check_here((await page.main()).origin)  # it may be a picture of another page
+        frame = await _make_frame(page, main, label, points)
+        context.check_here((await page.main_frame()).origin)  # it may be a picture of another page
         await context.check_picture(page)
-        recording.add(frame)
+        recording.add_frame(frame)
 
 
-async def _frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif_encoder.Frame:
+async def _make_frame(page: Page, main: Frame, label: str, points: tuple[Point, ...]) -> gif_encoder.Frame:
     view = await view_of(page, main)
     smaller = min(1.0, gif_encoder.LONGEST_EDGE / max(view.size))
-    shot = await screenshot(page, view, smaller, "jpeg")
+    shot = await take_screenshot(page, view, smaller, "jpeg")
     scale = shot.width / view.width
     marks = tuple((point.x * scale, point.y * scale) for point in points)
     return gif_encoder.Frame(shot.data, label[:MAX_LABEL], marks)
@@ -119,7 +119,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="
         | UnsetType
     ) = UNSET
 
-    def style(self) -> gif_encoder.Style:
+    def make_style(self) -> gif_encoder.Style:
         """For the encoder."""
         return gif_encoder.Style(
             clicks=self.show_click_indicators is not False,
@@ -160,7 +160,7 @@ class GifCreator(ToolInput):
     ] | (UnsetType) = UNSET
 
 
-class Exported(msgspec.Struct, rename="camel", kw_only=True):
+class GifOutput(msgspec.Struct, rename="camel", kw_only=True):
     """The exported GIF."""
 
     image_id: str
@@ -172,38 +172,41 @@ class Exported(msgspec.Struct, rename="camel", kw_only=True):
     height: int
 
 
-class Recorded(ToolOutput, kw_only=True):
+class RecordingOutput(ToolOutput, kw_only=True):
     """State of the recording."""
 
     recording: bool
     frames: int
-    gif: Exported | None = None
+    gif: GifOutput | None = None
 
 
 async def gif_creator(given: GifCreator, context: CallContext) -> ToolResult:
     """Start, stop, forget, or make the GIF."""
-    page = await context.page(given.tab_id)
-    recording = context.state.of(Recording)
+    page = await context.open_page(given.tab_id)
+    recording = context.state.state_of(Recording)
     match given.action:
         case "start_recording":
-            return _told(recording, await _start(context, recording, page))
+            return _make_result(recording, await _start_recording(context, recording, page))
         case "stop_recording":
-            return _told(recording, _stop(recording))
+            return _make_result(recording, _stop_recording(recording))
         case "clear":
             recording.clear()
-            return _told(recording, "The recording was thrown away; nothing is recorded now.")
+            return _make_result(recording, "The recording was thrown away; nothing is recorded now.")
         case "export":
-            return await _export(given, context, recording, page)
+            return await _export_gif(given, context, recording, page)
 
 
-def _told(recording: Recording, message: str) -> ToolResult:
-    return ToolResult(Recorded(message=message, recording=recording.is_running, frames=len(recording.frames)))
+def _make_result(recording: Recording, message: str) -> ToolResult:
+    return ToolResult(
+        RecordingOutput(message=message, recording=recording.is_running, frames=len(recording.frames))
+    )
 
 
-async def _start(context: CallContext, recording: Recording, page: Page) -> str:
+async def _start_recording(context: CallContext, recording: Recording, page: Page) -> str:
     if recording.is_running:
-        return f"It is recording already: {recording.told()}. export makes a GIF of them, clear begins anew."
-    before = recording.told() if recording.frames else ""
+        size = recording.describe_size()
+        return f"It is recording already: {size}. export makes a GIF of them, clear begins anew."
+    before = recording.describe_size() if recording.frames else ""
     recording.is_running = True
     await after_action(context, page, "start")
     goes_on = f" It goes on after the {before} that were there; clear would forget them." if before else ""
@@ -213,27 +216,31 @@ async def _start(context: CallContext, recording: Recording, page: Page) -> str:
     )
 
 
-def _stop(recording: Recording) -> str:
+def _stop_recording(recording: Recording) -> str:
     if not recording.is_running:
         has = (
-            f"There are {recording.told()} to export." if recording.frames else "There is nothing to export."
+            f"There are {recording.describe_size()} to export."
+            if recording.frames
+            else "There is nothing to export."
         )
         return f"Nothing was being recorded. {has}"
     recording.is_running = False
-    return f"Stopped with {recording.told()}. export makes a GIF of them, start_recording goes on."
+    return f"Stopped with {recording.describe_size()}. export makes a GIF of them, start_recording goes on."
 
 
-async def _export(given: GifCreator, context: CallContext, recording: Recording, page: Page) -> ToolResult:
+async def _export_gif(
+    given: GifCreator, context: CallContext, recording: Recording, page: Page
+) -> ToolResult:
     if not recording.frames:
         raise ToolError("There is nothing to export: begin with start_recording, then act on a page.")
     options = Options() if isinstance(given.options, UnsetType) else given.options
     data, size = await trio.to_thread.run_sync(
-        gif_encoder.encode, list(recording.frames), options.style(), abandon_on_cancel=True
+        gif_encoder.encode_gif, list(recording.frames), options.make_style(), abandon_on_cancel=True
     )
-    picture = context.state.pictures.keep(data, GIF)
+    picture = context.state.pictures.add_picture(data, GIF)
     wanted = given.filename if isinstance(given.filename, str) else ""
     name = downloads.file_name(wanted or f"recording-{datetime.now():%Y%m%d-%H%M%S}.gif", ".gif")  # noqa: DTZ005
-    made = Exported(
+    made = GifOutput(
         image_id=picture.id,
         uri=picture.uri,
         name=name,
@@ -243,33 +250,36 @@ async def _export(given: GifCreator, context: CallContext, recording: Recording,
         height=size[1],
     )
     told = (
-        f"{name}: a GIF of {recording.told()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It can be "
-        f"read at {picture.uri} and given to a page by upload_image with imageId {picture.id}."
+        f"{name}: a GIF of {recording.describe_size()}, {size[0]}x{size[1]}, {len(data) / 1024:.0f} KB. It "
+        "can "
+        f"be read at {picture.uri} and given to a page by upload_image with imageId {picture.id}."
     )
     try:
-        told += await _deliver(given, context, page, picture, name)
+        told += await _deliver_gif(given, context, page, picture, name)
     except ToolError as error:
         raise ToolError(f"{error} The GIF is there nevertheless. {told}") from None
     return ToolResult(
-        Recorded(message=told, recording=recording.is_running, frames=len(recording.frames), gif=made),
+        RecordingOutput(message=told, recording=recording.is_running, frames=len(recording.frames), gif=made),
         links=[Link(picture.uri, name, GIF, len(data))],
     )
 
 
-async def _deliver(given: GifCreator, context: CallContext, page: Page, picture: Picture, name: str) -> str:
+async def _deliver_gif(
+    given: GifCreator, context: CallContext, page: Page, picture: Picture, name: str
+) -> str:
     told = ""
-    main = await page.main()
+    main = await page.main_frame()
     if not isinstance(given.coordinate, UnsetType):
         view = await view_of(page, main)
-        context.state.of(Shown).check(page, view)
-        frame, at = (await look(page, main, view.point_at(given.coordinate))).frames[-1]
+        context.state.state_of(SeenScreenshots).check_current(page, view)
+        frame, at = (await look_at(page, main, view.point_at(given.coordinate))).frames[-1]
         context.check_frame(frame.origin)
-        file = {"transfer": await carry(page, frame, picture.data), "name": name, "mimeType": GIF}
-        taken = await page.call("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
+        file = {"transfer": await carry_chunks(page, frame, picture.data), "name": name, "mimeType": GIF}
+        taken = await page.call_script("giveFiles", {"x": at.x, "y": at.y, "files": [file]}, frame=frame)
         told += f" It was dropped at ({given.coordinate[0]:g}, {given.coordinate[1]:g}) on {taken['role']}."
     if given.download is True:
-        transfer = await carry(page, main, picture.data)
-        await page.call("download", {"transfer": transfer, "name": name, "mimeType": GIF}, frame=main)
+        transfer = await carry_chunks(page, main, picture.data)
+        await page.call_script("download", {"transfer": transfer, "name": name, "mimeType": GIF}, frame=main)
         told += f" The browser saves it as {name} in its folder of downloads."
     return told
 
@@ -284,7 +294,7 @@ TOOLS = (
             "a link and an image id; download: true also saves it through the browser."
         ),
         input_type=GifCreator,
-        output_type=Recorded,
+        output_type=RecordingOutput,
         run=gif_creator,
         limit_s=LIMIT_S,
     ),

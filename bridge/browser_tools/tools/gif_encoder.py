@@ -67,7 +67,7 @@ class Style:
         return (min(max(self.quality, BEST), WORST) - BEST) / (WORST - BEST)
 
 
-def encode(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int]]:
+def encode_gif(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int]]:
     """Return the GIF and its size. Frames of other sizes are fitted into the first one's.
 
     Only one frame at a time is in memory in full colours.
@@ -75,8 +75,8 @@ def encode(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int
     from PIL import Image  # noqa: PLC0415 - heavy, and seldom needed
 
     with Image.open(io.BytesIO(frames[0].data)) as first:
-        size = _fitted(first.size, style.edge)
-    drawn = _drawn(frames, size, style)
+        size = _fit_size(first.size, style.edge)
+    drawn = _draw_frames(frames, size, style)
     out = io.BytesIO()
     durations = [*(AIM_MS if frame.marks else FRAME_MS for frame in frames[:-1]), LAST_MS]
     next(drawn).save(
@@ -85,12 +85,12 @@ def encode(frames: Sequence[Frame], style: Style) -> tuple[bytes, tuple[int, int
     return out.getvalue(), size
 
 
-def _fitted(size: tuple[int, int], edge: int) -> tuple[int, int]:
+def _fit_size(size: tuple[int, int], edge: int) -> tuple[int, int]:
     scale = min(1.0, edge / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def _drawn(frames: Sequence[Frame], size: tuple[int, int], style: Style) -> Iterator[Image]:
+def _draw_frames(frames: Sequence[Frame], size: tuple[int, int], style: Style) -> Iterator[Image]:
     from PIL import Image, ImageDraw  # noqa: PLC0415
 
     for number, frame in enumerate(frames, 1):
@@ -100,33 +100,33 @@ def _drawn(frames: Sequence[Frame], size: tuple[int, int], style: Style) -> Iter
             fitted = max(1, round(seen.width * scale)), max(1, round(seen.height * scale))
             canvas.paste(seen.convert("RGB").resize(fitted, Image.Resampling.LANCZOS))
         draw = ImageDraw.Draw(canvas, "RGBA")
-        _marks(draw, [(x * scale, y * scale) for x, y in frame.marks], style)
+        _draw_marks(draw, [(x * scale, y * scale) for x, y in frame.marks], style)
         if style.labels and frame.label:
-            _label(draw, frame.label, size)
+            _draw_label(draw, frame.label, size)
         if style.watermark:
-            _watermark(draw, size)
+            _draw_watermark(draw, size)
         if style.progress:
             draw.rectangle((0, size[1] - 4, size[0] * number / len(frames), size[1]), fill=_MARK)
         yield canvas.quantize(style.colours, dither=Image.Dither.NONE)
 
 
-def _marks(draw: ImageDraw, points: list[tuple[float, float]], style: Style) -> None:
+def _draw_marks(draw: ImageDraw, points: list[tuple[float, float]], style: Style) -> None:
     if len(points) > 1 and style.drags:
         draw.line(points, fill=(*_MARK, 200), width=4)
-        _disc(draw, points[0], 5, (*_WHITE, 255))
-        _disc(draw, points[-1], 7, (*_MARK, 255))
+        _draw_disc(draw, points[0], 5, (*_WHITE, 255))
+        _draw_disc(draw, points[-1], 7, (*_MARK, 255))
     elif len(points) == 1 and style.clicks:
-        _disc(draw, points[0], 15, (*_MARK, 90))
-        _disc(draw, points[0], 5, (*_MARK, 255))
+        _draw_disc(draw, points[0], 15, (*_MARK, 90))
+        _draw_disc(draw, points[0], 5, (*_MARK, 255))
 
 
-def _disc(draw: ImageDraw, at: tuple[float, float], radius: float, fill: tuple[int, ...]) -> None:
+def _draw_disc(draw: ImageDraw, at: tuple[float, float], radius: float, fill: tuple[int, ...]) -> None:
     x, y = at
     box = (x - radius, y - radius, x + radius, y + radius)
     draw.ellipse(box, fill=fill, outline=(*_MARK, 255), width=2)
 
 
-def _label(draw: ImageDraw, label: str, size: tuple[int, int]) -> None:
+def _draw_label(draw: ImageDraw, label: str, size: tuple[int, int]) -> None:
     from PIL import ImageFont  # noqa: PLC0415
 
     font = ImageFont.load_default(14)
@@ -139,7 +139,7 @@ def _label(draw: ImageDraw, label: str, size: tuple[int, int]) -> None:
     draw.text((14, bottom - 13), text, font=font, fill=_WHITE, anchor="lm")
 
 
-def _watermark(draw: ImageDraw, size: tuple[int, int]) -> None:
+def _draw_watermark(draw: ImageDraw, size: tuple[int, int]) -> None:
     from PIL import ImageFont  # noqa: PLC0415
 
     at = (size[0] - 8, 8)

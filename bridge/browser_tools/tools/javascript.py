@@ -67,7 +67,7 @@ class Script(ToolInput):
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
 
 
-class Evaluated(ToolOutput):
+class ScriptOutput(ToolOutput):
     """Value or exception of a script."""
 
     tab_id: int
@@ -109,37 +109,37 @@ async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     """Run it, and tell what came of it."""
     place = await context.use_tab(given.tab_id)
     page, tab_id = context.page_of(place), place.tab.tab_id
-    script = await _script(page, given.text)
-    told = await _told(page, script, tab_id)
+    script = await _compile_script(page, given.text)
+    told = await _run_script(page, script, tab_id)
     if page.origin and not context.may_see(page.origin):  # nobody knows any more of which document it is
-        told = Evaluated(message=_LED_AWAY, tab_id=tab_id, type="none")
+        told = ScriptOutput(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
-        await page.settle()
+        await page.wait_settled()
     told.message += context.take_notes(page)
     return ToolResult(told, told.result, place.tab.origin, is_error=told.type == "thrown")
 
 
-async def _told(page: Page, script: _Script, tab_id: int) -> Evaluated:
+async def _run_script(page: Page, script: _Script, tab_id: int) -> ScriptOutput:
     try:
         with trio.move_on_after(LIMIT_S + SPARE_S):
-            value = await _value(page, script)
-            return _with_result(_about(value), tab_id, value.type, value.text)
-        return Evaluated(message=await _given_up(page), tab_id=tab_id, type="none")
+            value = await _evaluate_script(page, script)
+            return _with_result(_describe_value(value), tab_id, value.type, value.text)
+        return ScriptOutput(message=await _given_up(page), tab_id=tab_id, type="none")
     except _ThrownError as error:
         return _with_result(_THREW if error.has_run else _NOT_PARSED, tab_id, "thrown", str(error))
     except DialogError as error:
-        return Evaluated(
+        return ScriptOutput(
             message=f"The script runs, and waits in a dialog. {error}", tab_id=tab_id, type="none"
         )
     except (CommandError, CallError) as error:
-        return Evaluated(message=_interrupted(error), tab_id=tab_id, type="none")
+        return ScriptOutput(message=_describe_interruption(error), tab_id=tab_id, type="none")
 
 
-def _with_result(message: str, tab_id: int, kind: Kind, result: str) -> Evaluated:
-    return Evaluated(message=message, tab_id=tab_id, type=kind, result=result, untrusted=("result",))
+def _with_result(message: str, tab_id: int, kind: Kind, result: str) -> ScriptOutput:
+    return ScriptOutput(message=message, tab_id=tab_id, type=kind, result=result, untrusted=("result",))
 
 
-def _about(value: _Value) -> str:
+def _describe_value(value: _Value) -> str:
     about = {
         "json": "The script's value, as JSON.",
         "string": f"The script's value, a string of {value.length} characters.",
@@ -151,7 +151,7 @@ def _about(value: _Value) -> str:
     return about
 
 
-def _interrupted(error: CommandError | CallError) -> str:
+def _describe_interruption(error: CommandError | CallError) -> str:
     """Describe the state of a script for which the browser has no value.
 
     Raises:
@@ -170,9 +170,9 @@ def _interrupted(error: CommandError | CallError) -> str:
 async def _given_up(page: Page) -> str:
     """Describe a script that neither ended nor was stopped: it waits, or runs again after a wait."""
     try:
-        await page.command("Runtime.evaluate", {"expression": "1"}, timeout_s=PROBE_S)
+        await page.run_command("Runtime.evaluate", {"expression": "1"}, timeout_s=PROBE_S)
     except CallError:
-        await page.command("Runtime.terminateExecution")
+        await page.run_command("Runtime.terminateExecution")
         return (
             f"The script was stopped, because it had not ended after {LIMIT_S:g} s. What it had done is done."
         )
@@ -186,7 +186,7 @@ async def _given_up(page: Page) -> str:
 # ── In the page ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _script(page: Page, text: str) -> _Script:
+async def _compile_script(page: Page, text: str) -> _Script:
     """Compile a script. Raises as `Page.run_command` does."""
     expression = text.rstrip().rstrip(";")
     if await _is_expression(page, expression):
@@ -194,7 +194,7 @@ async def _script(page: Page, text: str) -> _Script:
     return _Script(text, is_boxed=False)
 
 
-async def _value(page: Page, script: _Script) -> _Value:
+async def _evaluate_script(page: Page, script: _Script) -> _Value:
     """Run a script. Raises _ThrownError, and as `Page.run_command` does."""
     asked = {
         "expression": script.text,
@@ -202,7 +202,7 @@ async def _value(page: Page, script: _Script) -> _Value:
         "userGesture": True,
         "timeout": LIMIT_S * 1000,
     }
-    found = await _evaluated(page, "Runtime.evaluate", asked)
+    found = await _run_evaluation(page, "Runtime.evaluate", asked)
     try:
         return await _text_of(page, script, found)
     except CallError as error:
@@ -221,13 +221,13 @@ async def _text_of(page: Page, script: _Script, found: dict[str, Any]) -> _Value
         }
         method = "Runtime.callFunctionOn"
     else:
-        asked = {"expression": f"({_making_text()})({MAX_VALUE}, {_literal(found)}, false)"}
+        asked = {"expression": f"({_making_text()})({MAX_VALUE}, {_format_literal(found)}, false)"}
         method = "Runtime.evaluate"
-    made = await _evaluated(page, method, {**asked, "awaitPromise": True, "returnByValue": True})
-    return _read(made)
+    made = await _run_evaluation(page, method, {**asked, "awaitPromise": True, "returnByValue": True})
+    return _decode_value(made)
 
 
-def _read(made: dict[str, Any]) -> _Value:
+def _decode_value(made: dict[str, Any]) -> _Value:
     """Decode the result of `script_value.js`, which runs among the page's own objects.
 
     Raises:
@@ -251,7 +251,7 @@ async def _is_expression(page: Page, text: str) -> bool:
     """
     asked = {"expression": f"async () => {{(\n{text}\n)}}", "silent": True}
     try:
-        answer = await page.command("Runtime.evaluate", asked, timeout_s=LIMIT_S)
+        answer = await page.run_command("Runtime.evaluate", asked, timeout_s=LIMIT_S)
     except CallError as error:
         if error.code != Code.TIMED_OUT:
             raise
@@ -262,11 +262,11 @@ async def _is_expression(page: Page, text: str) -> bool:
     return "exceptionDetails" not in answer
 
 
-async def _evaluated(page: Page, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def _run_evaluation(page: Page, method: str, asked: dict[str, Any]) -> dict[str, Any]:
     """Return a RemoteObject."""
-    answer = await page.command(method, asked, timeout_s=LIMIT_S + 2 * SPARE_S)
+    answer = await page.run_command(method, asked, timeout_s=LIMIT_S + 2 * SPARE_S)
     if details := answer.get("exceptionDetails"):
-        said = await _thrown(page, details)
+        said = await _format_exception(page, details)
         raise _UnparsedError(said) if _is_unparsed(details, said) else _ThrownError(said)
     result: dict[str, Any] = answer["result"]
     return result
@@ -278,7 +278,7 @@ def _is_unparsed(details: dict[str, Any], said: str) -> bool:
     return is_grammar and "stackTrace" not in details and "\n    at " not in said
 
 
-async def _thrown(page: Page, details: dict[str, Any]) -> str:
+async def _format_exception(page: Page, details: dict[str, Any]) -> str:
     """Return an exception as text, with the first lines of its stack."""
     thrown = details.get("exception", {})
     if (object_id := thrown.get("objectId")) and thrown.get("subtype") != "error":
@@ -289,14 +289,14 @@ async def _thrown(page: Page, details: dict[str, Any]) -> str:
             "awaitPromise": True,
             "returnByValue": True,
         }
-        answer = await page.command("Runtime.callFunctionOn", asked)
+        answer = await page.run_command("Runtime.callFunctionOn", asked)
         if "exceptionDetails" not in answer:
-            return _read(answer["result"]).text
-    said = thrown.get("description") or _literal(thrown) or details.get("text", "")
+            return _decode_value(answer["result"]).text
+    said = thrown.get("description") or _format_literal(thrown) or details.get("text", "")
     return truncate(multi_line("\n".join(said.splitlines()[:THROWN_LINES])), MAX_THROWN)
 
 
-def _literal(found: dict[str, Any]) -> str:
+def _format_literal(found: dict[str, Any]) -> str:
     """Return a primitive value as JavaScript."""
     if "unserializableValue" in found:
         return str(found["unserializableValue"])
@@ -322,7 +322,7 @@ TOOLS = (
             "the values of cookies are masked. For clicking, typing and reading the other tools are safer."
         ),
         input_type=Script,
-        output_type=Evaluated,
+        output_type=ScriptOutput,
         run=javascript_tool,
         is_destructive=True,
         limit_s=4 * LIMIT_S,

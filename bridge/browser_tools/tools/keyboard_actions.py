@@ -35,10 +35,10 @@ async def press_keys(action: ActionContext) -> ActionResult:
     first = next((chord for chord in chords if keyboard.is_copy(chord) or keyboard.is_paste(chord)), None)
     if first and keyboard.is_paste(first):
         text_to_paste(action.context)  # before the keys that come before it are pressed
-    await _focused(action)
+    await _find_focus(action)
     notes: dict[str, str] = {}
     pressed = 0
-    async with action.input():
+    async with action.run_input():
         pressed = await _press_sequence(action, chords * times, notes)
     often = f", {times} times" if times > 1 else ""
     if 0 < pressed < len(chords) * times:
@@ -49,7 +49,7 @@ async def press_keys(action: ActionContext) -> ActionResult:
     return ActionResult(" ".join([said, *notes.values()]), text)
 
 
-async def _paste(action: ActionContext, pressed: int) -> str:
+async def _paste_text(action: ActionContext, pressed: int) -> str:
     """Insert what this session copied; the key itself would insert the user's clipboard.
 
     Raises:
@@ -60,12 +60,12 @@ async def _paste(action: ActionContext, pressed: int) -> str:
         text = text_to_paste(action.context)
     except ToolError as error:
         raise ToolError(f"{error}{before}") from None
-    _, focus = await _focused(action)
+    _, focus = await _find_focus(action)
     if not focus["editable"]:
         raise ToolError(
             f"No field for text has the focus, so nothing was pasted. Click the field first.{before}"
         )
-    await action.page.command("Input.insertText", {"text": text})
+    await action.page.run_command("Input.insertText", {"text": text})
     return f"Pasted the {len(text)} characters that you copied."
 
 
@@ -82,10 +82,10 @@ async def _press_sequence(action: ActionContext, chords: list[keyboard.Chord], n
         try:
             await _check_input(action, f"The {pressed} keys before it were pressed.")
             if keyboard.is_paste(chord):
-                notes["paste"] = await _paste(action, pressed)
+                notes["paste"] = await _paste_text(action, pressed)
                 continue
             if keyboard.is_copy(chord):
-                frame, _ = await _focused(action)
+                frame, _ = await _find_focus(action)
                 notes["copy"] = await copy_selection(action.context, action.page, action.main, frame)
             is_there = await _press_chord(action.page, chord)
         except CallError as error:
@@ -99,11 +99,11 @@ async def _press_sequence(action: ActionContext, chords: list[keyboard.Chord], n
 
 async def _press_chord(page: Page, chord: keyboard.Chord) -> bool:
     """Press and release; return whether the tab still shows the document then."""
-    events = list(keyboard.events(chord))
+    events = list(keyboard.key_events(chord))
     with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
         for sent, event in enumerate(events):
             try:
-                await page.command("Input.dispatchKeyEvent", event)
+                await page.run_command("Input.dispatchKeyEvent", event)
             except CallError as error:
                 if has_left(error) and sent >= len(events) // 2:  # the first half goes down
                     return False
@@ -116,14 +116,14 @@ async def type_text(action: ActionContext) -> ActionResult:
     if not isinstance(action.given.text, str) or not action.given.text:
         raise ToolError("type needs text. To empty a field, use form_input with the value “”.")
     text = action.given.text.replace("\r\n", "\n")
-    _, focus = await _focused(action)
+    _, focus = await _find_focus(action)
     what, is_field = in_words(focus), focus["editable"]
     if not is_field and len(text) > MAX_KEYED:
         raise ToolError(
             f"No field for text has the focus, and {len(text)} characters are too many to be pressed one by "
             f"one ({MAX_KEYED} are the most). Nothing was typed. Click the field first."
         )
-    async with action.input():
+    async with action.run_input():
         # Editors make lists and menus of what is written, as it is written; dates have parts.
         by_key = not is_field or (focus["takesKeys"] and len(text) <= MAX_KEYED)
         typed = await _type_parts(action, keyboard.parts_of(text, by_key=by_key))
@@ -149,7 +149,7 @@ async def _type_parts(action: ActionContext, parts: Iterable[str | keyboard.Chor
         try:
             await _check_input(action, f"The {typed} characters before it were typed.")
             if isinstance(part, str):
-                await action.page.command("Input.insertText", {"text": part})
+                await action.page.run_command("Input.insertText", {"text": part})
             else:
                 await _press_chord(action.page, part)
         except CallError as error:
@@ -160,7 +160,7 @@ async def _type_parts(action: ActionContext, parts: Iterable[str | keyboard.Chor
     return typed
 
 
-async def _focused(action: ActionContext) -> tuple[Frame, dict[str, Any]]:
+async def _find_focus(action: ActionContext) -> tuple[Frame, dict[str, Any]]:
     """Return the frame that has the focus, and the result of `focusInfo` there.
 
     Raises:
@@ -168,7 +168,7 @@ async def _focused(action: ActionContext) -> tuple[Frame, dict[str, Any]]:
     """
     frame = action.main
     for _ in range(MAX_DEPTH):
-        found: dict[str, Any] = await action.page.call("focusInfo", frame=frame)
+        found: dict[str, Any] = await action.page.call_script("focusInfo", frame=frame)
         inner = await frame_of(action.page, frame, found["ref"]) if found["isFrame"] else None
         if inner is None:
             break

@@ -56,7 +56,7 @@ class Navigate(ToolInput, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Navigated(ToolOutput, kw_only=True):
+class NavigateOutput(ToolOutput, kw_only=True):
     """Page that the tab shows now."""
 
     tab_id: int
@@ -65,10 +65,10 @@ class Navigated(ToolOutput, kw_only=True):
     untrusted: tuple[str, ...] = ("url", "title")
 
 
-async def navigate(given: Navigate, context: CallContext) -> ToolResult:
+async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
     """Go there, in the tab that is meant; without any, in a new one."""
     step = _STEPS.get(given.url.strip().lower())
-    url = "" if step else address(given.url)
+    url = "" if step else address_to_open(given.url)
     if url:
         await context.admit(url)
     if url and given.tab_id is UNSET and not _has_tab(context):
@@ -76,7 +76,9 @@ async def navigate(given: Navigate, context: CallContext) -> ToolResult:
     else:
         place = await context.use_tab(given.tab_id, leaves=True)
     page = context.state.pages.get((place.browser.host, place.tab.tab_id))
-    going = partial(_step, context, place, step) if step else partial(_go, context, place, url)
+    going = (
+        partial(_step_history, context, place, step) if step else partial(_load_address, context, place, url)
+    )
     downloads = page.downloads if page else 0
     try:
         here = await (page.unless_dialog(going) if page else going())
@@ -95,22 +97,22 @@ async def navigate(given: Navigate, context: CallContext) -> ToolResult:
     finally:
         if page:
             context.take_notes(page)  # that it has gone there is no news
-    await _arrive(context, here)
+    await _check_arrival(context, here)
     with suppress(ToolError):  # without DevTools there are no pictures
         shown = context.page_of(place)
         bind_document((shown.host, shown.tab_id), here.document_id)
         await gif_creator.after_action(context, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
     message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
-    told = Navigated(message=message, tab_id=here.tab_id, url=url, title=title)
+    told = NavigateOutput(message=message, tab_id=here.tab_id, url=url, title=title)
     return ToolResult(told, rest_of_address(url), origins.get_origin(here.url))
 
 
 def _has_tab(context: CallContext) -> bool:
-    return any(tab.owner == context.session.id for tab in context.browser().tabs.values())
+    return any(tab.owner == context.session.id for tab in context.current_browser().tabs.values())
 
 
-async def _go(context: CallContext, place: TabRef, url: str) -> wire.Navigated:
+async def _load_address(context: CallContext, place: TabRef, url: str) -> wire.Navigated:
     session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.Navigate(
         session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
@@ -132,9 +134,9 @@ async def _without_page(context: CallContext, place: TabRef, page: Page | None, 
         raise ToolError(text + stays)
     message = f"That address is no page.{context.take_notes(page)}{stays}"
     if context.may_read(origins.get_tab_origin(tab)):
-        return ToolResult(Navigated(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
+        return ToolResult(NavigateOutput(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
     return ToolResult(
-        Navigated(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title="")
+        NavigateOutput(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title="")
     )
 
 
@@ -153,14 +155,14 @@ async def _after_a_wait(context: CallContext, place: TabRef) -> str:
     with suppress(ToolError, CallError):
         page = context.page_of(place)
         with trio.move_on_after(ANSWER_S):
-            await page.heard()
+            await page.wait_events()
             return "; what has come of it can be used"
-        await page.command("Page.stopLoading")
+        await page.run_command("Page.stopLoading")
         return ", and nothing had come of it: the tab stays where it was"
     return ""
 
 
-async def _step(context: CallContext, place: TabRef, method: str) -> wire.Navigated:
+async def _step_history(context: CallContext, place: TabRef, method: str) -> wire.Navigated:
     session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.OfTab(session=session, tab_id=place.tab.tab_id)
     try:
@@ -172,7 +174,7 @@ async def _step(context: CallContext, place: TabRef, method: str) -> wire.Naviga
         raise ToolError(text) from None
 
 
-async def _arrive(context: CallContext, here: wire.Navigated) -> None:
+async def _check_arrival(context: CallContext, here: wire.Navigated) -> None:
     """Check the final address: a page may redirect, and its address is reported only if it is allowed."""
     try:
         await context.admit(here.url)
@@ -184,7 +186,7 @@ async def _arrive(context: CallContext, here: wire.Navigated) -> None:
         ) from None
 
 
-def address(url: str) -> str:
+def address_to_open(url: str) -> str:
     """Return the address to load, written so that the browser requests the site that the bridge judges.
 
     Raises:
@@ -233,8 +235,8 @@ TOOLS = (
             "signed in wherever they are."
         ),
         input_type=Navigate,
-        output_type=Navigated,
-        run=navigate,
+        output_type=NavigateOutput,
+        run=navigate_tab,
         limit_s=LOAD_S + 5,
     ),
 )

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.page import Frame, Page
-from bridge.browser_tools.page.pointer import TICK, Button, Seen, in_words, look
+from bridge.browser_tools.page.pointer import TICK, Button, PointedElement, in_words, look_at
 from bridge.browser_tools.page.screenshots import Point, view_of
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.computer_action import LEFT, ActionContext, ActionResult, add_article
@@ -19,21 +19,23 @@ from bridge.errors import CallError
 DEFAULT_TICKS = 3.0
 
 
-async def _onto(action: ActionContext, *, also_disabled: bool = False) -> tuple[Point, Seen]:
+async def _move_onto(action: ActionContext, *, also_disabled: bool = False) -> tuple[Point, PointedElement]:
     """Move the pointer to the ref or coordinate; return the point and the element."""
     await action.context.check_input(action.page)
     given = action.given
     if isinstance(given.ref, str):
-        ref = element_refs.read(given.ref)
-        spot, seen = await action.pointer.onto(ref, await action.frame(ref), also_disabled=also_disabled)
+        ref = element_refs.parse_ref(given.ref)
+        spot, seen = await action.pointer.move_onto(
+            ref, await action.frame_of(ref), also_disabled=also_disabled
+        )
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
         raise ToolError(
             f"{given.action} needs coordinate (x, y in a screenshot's pixels) or ref (an element)."
         )
-    point = action.at(given.coordinate)
-    await action.pointer.move(point)
-    return point, await action.look(point)
+    point = action.to_viewport(given.coordinate)
+    await action.pointer.move_to(point)
+    return point, await action.look_at(point)
 
 
 def make_click(
@@ -41,26 +43,26 @@ def make_click(
 ) -> Callable[[ActionContext], Awaitable[ActionResult]]:
     """Return the action that clicks with a button, some times in a row."""
 
-    async def click(action: ActionContext) -> ActionResult:
-        point, seen = await _onto(action)
+    async def run_click(action: ActionContext) -> ActionResult:
+        point, seen = await _move_onto(action)
         if seen.opens == "files":
             raise ToolError(
                 f"{seen.what} opens the system's file chooser, which only the user could see. Nothing was "
                 "clicked: use file_upload."
             )
-        await action.aim(seen.what, point)
+        await action.aim_at(seen.what, point)
         is_whole, what = True, add_article(seen.what)
-        async with action.input():
-            is_whole = await action.pointer.click(point, button, times)
+        async with action.run_input():
+            is_whole = await action.pointer.click_at(point, button, times)
         if not is_whole and times > 1:
-            return ActionResult(f"Clicked {what} at {action.told(point)}. {LEFT}", seen.what)
-        opened = _opened(seen) if button == "left" else ""
-        return ActionResult(f"{verb} {what} at {action.told(point)}.{opened}", seen.what)
+            return ActionResult(f"Clicked {what} at {action.format_point(point)}. {LEFT}", seen.what)
+        opened = _describe_opened(seen) if button == "left" else ""
+        return ActionResult(f"{verb} {what} at {action.format_point(point)}.{opened}", seen.what)
 
-    return click
+    return run_click
 
 
-def _opened(seen: Seen) -> str:
+def _describe_opened(seen: PointedElement) -> str:
     if not seen.opens:
         return ""
     return (
@@ -70,40 +72,43 @@ def _opened(seen: Seen) -> str:
     )
 
 
-async def hover(action: ActionContext) -> ActionResult:
+async def run_hover(action: ActionContext) -> ActionResult:
     """Move the pointer to an element or point."""
-    point, seen = await _onto(action, also_disabled=True)
-    return ActionResult(f"The pointer is on {add_article(seen.what)} at {action.told(point)}.", seen.what)
+    point, seen = await _move_onto(action, also_disabled=True)
+    return ActionResult(
+        f"The pointer is on {add_article(seen.what)} at {action.format_point(point)}.", seen.what
+    )
 
 
-async def drag(action: ActionContext) -> ActionResult:
+async def run_drag(action: ActionContext) -> ActionResult:
     """Drag from one point to another with the left button."""
     given = action.given
     if isinstance(given.coordinate, UnsetType):
         raise ToolError("left_click_drag needs coordinate: where it ends, in a screenshot's pixels.")
-    end = action.at(given.coordinate)
+    end = action.to_viewport(given.coordinate)
     if isinstance(given.start_coordinate, list):
-        start = action.at(given.start_coordinate)
+        start = action.to_viewport(given.start_coordinate)
     elif isinstance(given.ref, str):
-        start = await _shown_spot(action, element_refs.read(given.ref))
+        start = await _shown_spot(action, element_refs.parse_ref(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
     await action.context.check_input(action.page)
-    seen = await action.look(start)
-    await action.look(end)
-    await action.aim(seen.what, start, end)
+    seen = await action.look_at(start)
+    await action.look_at(end)
+    await action.aim_at(seen.what, start, end)
     is_html = False
     try:
-        async with action.input():
-            is_html = await action.pointer.drag(start, end)
+        async with action.run_input():
+            is_html = await action.pointer.drag_to(start, end)
     except CallError as error:
         if not has_left(error):
             raise
         raise ToolError(f"The drag was not completed; nothing was dropped. {LEFT}") from None
     kind = "with its data, as HTML's drag and drop" if is_html else "with the button held"
-    said = f"Dragged {add_article(seen.what)} from {action.told(start)} to {action.told(end)}, {kind}."
+    way = f"from {action.format_point(start)} to {action.format_point(end)}"
+    said = f"Dragged {add_article(seen.what)} {way}, {kind}."
     try:
-        over = await look(action.page, action.main, end)
+        over = await look_at(action.page, action.main, end)
     except CallError as error:
         if not has_left(error):
             raise
@@ -112,7 +117,7 @@ async def drag(action: ActionContext) -> ActionResult:
 
 
 async def _shown_spot(action: ActionContext, ref: element_refs.Ref) -> Point:
-    spot = await action.pointer.spot(ref, await action.frame(ref))
+    spot = await action.pointer.locate_element(ref, await action.frame_of(ref))
     now = await view_of(action.page, action.main)
     if (now.left, now.top) != (action.view.left, action.view.top):
         raise ToolError(
@@ -127,38 +132,38 @@ async def _shown_spot(action: ActionContext, ref: element_refs.Ref) -> Point:
 _WAYS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 
 
-async def scroll(action: ActionContext) -> ActionResult:
+async def run_scroll(action: ActionContext) -> ActionResult:
     """Scroll what is at a point, and report what moved."""
     given = action.given
     if isinstance(given.scroll_direction, UnsetType):
         raise ToolError("scroll needs scroll_direction: up, down, left or right.")
     ticks = DEFAULT_TICKS if isinstance(given.scroll_amount, UnsetType) else given.scroll_amount
     point, seen = await _scrolled_at(action)
-    before = await _scrollers(action.page, seen)
+    before = await _find_scrollers(action.page, seen)
     right, down = _WAYS[given.scroll_direction]
-    await action.pointer.wheel(point, right * ticks * TICK, down * ticks * TICK)
+    await action.pointer.turn_wheel(point, right * ticks * TICK, down * ticks * TICK)
     said = await _what_scrolled(action.page, before, given.scroll_direction)
-    return ActionResult(f"{said} The pointer is at {action.told(point)}.")
+    return ActionResult(f"{said} The pointer is at {action.format_point(point)}.")
 
 
-async def _scrolled_at(action: ActionContext) -> tuple[Point, Seen]:
+async def _scrolled_at(action: ActionContext) -> tuple[Point, PointedElement]:
     given = action.given
     if isinstance(given.ref, UnsetType) and isinstance(given.coordinate, UnsetType):
         await action.context.check_input(action.page)
         point = Point(action.view.width / 2, action.view.height / 2)
-        await action.pointer.move(point)
-        return point, await action.look(point)
-    return await _onto(action, also_disabled=True)
+        await action.pointer.move_to(point)
+        return point, await action.look_at(point)
+    return await _move_onto(action, also_disabled=True)
 
 
 Scrollers = list[tuple[Frame, list[dict[str, Any]]]]
 
 
-async def _scrollers(page: Page, seen: Seen) -> Scrollers:
+async def _find_scrollers(page: Page, seen: PointedElement) -> Scrollers:
     """Return the scrollable elements around a point, the innermost first."""
     found: Scrollers = []
     for frame, at in reversed(seen.frames):
-        answer = await page.call("scrollers", {"x": at.x, "y": at.y}, frame=frame)
+        answer = await page.call_script("scrollers", {"x": at.x, "y": at.y}, frame=frame)
         found.append((frame, answer["scrollers"]))
     return found
 
@@ -167,7 +172,9 @@ async def _what_scrolled(page: Page, before: Scrollers, way: str) -> str:
     side, most = ("top", "maxTop") if way in ("up", "down") else ("left", "maxLeft")
     for frame, earlier in before:
         known = [scroller["ref"] for scroller in earlier]
-        answer = await page.call("scrollers", {"refs": known}, frame=frame) if known else {"scrollers": []}
+        answer = (
+            await page.call_script("scrollers", {"refs": known}, frame=frame) if known else {"scrollers": []}
+        )
         was = {scroller["ref"]: scroller for scroller in earlier}
         for now in answer["scrollers"]:
             moved = now[side] - was[now["ref"]][side]
@@ -181,11 +188,11 @@ async def scroll_to(action: ActionContext) -> ActionResult:
     """Scroll an element into view."""
     if isinstance(action.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
-    ref = element_refs.read(action.given.ref)
-    frame = await action.frame(ref)
-    found = await action.page.call("scrollTo", {"ref": ref.number}, frame=frame)
-    lies = await action.page.placement(frame)
-    point = Point(*lies.outward(found["x"], found["y"]))
+    ref = element_refs.parse_ref(action.given.ref)
+    frame = await action.frame_of(ref)
+    found = await action.page.call_script("scrollTo", {"ref": ref.number}, frame=frame)
+    lies = await action.page.placement_of(frame)
+    point = Point(*lies.to_outside(found["x"], found["y"]))
     what = in_words(found)
     covered = f" {found['covered']} covers it." if found["covered"] else ""
-    return ActionResult(f"The {what} is in view, at {action.told(point)}.{covered}", what)
+    return ActionResult(f"The {what} is in view, at {action.format_point(point)}.{covered}", what)

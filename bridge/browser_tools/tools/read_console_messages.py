@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from bridge.browser_tools.page.console_log import Entry
 from bridge.browser_tools.page.credential_masking import masked_url
 from bridge.browser_tools.page.event_capture import Began
-from bridge.browser_tools.page.safe_regex import compiled
+from bridge.browser_tools.page.safe_regex import compile_pattern
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
@@ -74,19 +74,21 @@ class Messages(ToolOutput):
 
 async def read_console_messages(given: ReadConsole, context: CallContext) -> ToolResult:
     """Begin to capture, and tell what was captured."""
-    has_match = compiled(given.pattern) if given.pattern else None
+    has_match = compile_pattern(given.pattern) if given.pattern else None
     place = await context.use_tab(given.tab_id)
     page = context.page_of(place)
-    capture = get_captures(context).console(page, place.tab.url)
+    capture = get_captures(context).console_of(page, place.tab.url)
     await learn_frames(page, capture.log.frames)
-    began = await capture.go_on()
+    began = await capture.continue_capture()
     may_read = make_origin_filter(context)
 
-    def fits(entry: Entry) -> bool:
+    def matches_entry(entry: Entry) -> bool:
         return all(map(may_read, entry.possible_origins)) and (has_match is None or has_match(entry.text))
 
-    newest, found = capture.log.newest(given.limit or LIMIT, only_errors=given.only_errors is True, fits=fits)
-    messages = [_message(entry) for entry in newest]
+    newest, found = capture.log.find_latest(
+        given.limit or LIMIT, only_errors=given.only_errors is True, fits=matches_entry
+    )
+    messages = [_make_message(entry) for entry in newest]
     lines = fit_latest(MAX_SHOWN, [_message_line(message) for message in messages])
     messages = messages[len(messages) - len(lines) :]
     sentences = [_BEGAN_CONSOLE[began], format_count("message", len(lines), found, capture)]
@@ -113,7 +115,7 @@ _BEGAN_CONSOLE = {
 }
 
 
-def _message(entry: Entry) -> Message:
+def _make_message(entry: Entry) -> Message:
     return Message(
         entry.level,
         multi_line(entry.text),

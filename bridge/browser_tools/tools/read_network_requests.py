@@ -89,19 +89,19 @@ async def read_network_requests(given: ReadNetwork, context: CallContext) -> Too
     """Begin to capture, and tell what was captured."""
     place = await context.use_tab(given.tab_id)
     page = context.page_of(place)
-    capture = get_captures(context).network(page, place.tab.url)
+    capture = get_captures(context).network_of(page, place.tab.url)
     await learn_frames(page, capture.log.frames)
-    began = await capture.go_on()
+    began = await capture.continue_capture()
     wanted = (given.url_pattern or "").lower()
     may_read = make_origin_filter(context)
 
-    def fits(request: Request) -> bool:
+    def matches_request(request: Request) -> bool:
         return wanted in request.url.lower() and may_read(request.origin)
 
-    newest, found = capture.log.newest(given.limit or LIMIT, fits=fits)
+    newest, found = capture.log.find_latest(given.limit or LIMIT, fits=matches_request)
     is_one = bool(wanted) and len(newest) == 1 and may_read(origins.get_origin(newest[0].url))
-    content = await _content(page, newest[0]) if is_one else None
-    requests = [_exchange(request) for request in newest]
+    content = await _read_content(page, newest[0]) if is_one else None
+    requests = [_make_exchange(request) for request in newest]
     lines = fit_latest(MAX_SHOWN, [_exchange_line(request) for request in requests])
     requests = requests[len(requests) - len(lines) :]
     sentences = [_BEGAN_NETWORK[began], format_count("request", len(lines), found, capture)]
@@ -132,7 +132,7 @@ _BEGAN_NETWORK = {
 }
 
 
-def _exchange(request: Request) -> Exchange:
+def _make_exchange(request: Request) -> Exchange:
     return Exchange(
         request.method,
         multi_line(request.url),
@@ -161,7 +161,7 @@ def _exchange_line(request: Exchange) -> str:
     return f"{request.time} {request.method} {request.url} → {status} ({', '.join(filter(None, about))})"
 
 
-async def _content(page: Page, request: Request) -> Content:
+async def _read_content(page: Page, request: Request) -> Content:
     return Content(
         masked_headers(request.headers),
         _sent_body(request),
@@ -181,7 +181,7 @@ async def _response_body(page: Page, request: Request) -> str:
         return ""
     try:
         asked = {"requestId": request.id}
-        found = await page.command("Network.getResponseBody", asked, session=request.session)
+        found = await page.run_command("Network.getResponseBody", asked, session=request.session)
     except (CommandError, CallError):
         return f"(the browser has none: it loads still, has more than {KEPT_BODY_BYTES} bytes, or is gone)"
     body: str = found["body"]

@@ -14,7 +14,7 @@ from msgspec import field as argument
 
 from bridge.browser_tools.page import element_refs, shadow_roots
 from bridge.browser_tools.page.element_refs import Ref
-from bridge.browser_tools.page.outline import Cut, Outline, Seen, Viewport
+from bridge.browser_tools.page.outline import Cut, DocumentLines, Outline, Viewport
 from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
@@ -81,7 +81,7 @@ class _Reading:
     page: Page
     frames: dict[str, Frame]
     """By their ids."""
-    readable: Sequence[Frame]
+    readable_frames: Sequence[Frame]
     outline: Outline
     filter: Filter
     until: float
@@ -89,21 +89,21 @@ class _Reading:
     read: list[Frame] = field(default_factory=list)
     """Until now."""
 
-    async def document(self, frame: Frame, depth: int, indent: int = 0, ref: int = 0) -> Seen:
+    async def read_document(self, frame: Frame, depth: int, indent: int = 0, ref: int = 0) -> DocumentLines:
         """Write the lines of a document, and below the lines of its frames theirs."""
         self.read.append(frame)
-        await shadow_roots.adopt(self.page, frame)
+        await shadow_roots.adopt_roots(self.page, frame)
         asked = {"filter": self.filter, "depth": depth, "maxChars": self.outline.left, "ref": ref}
-        seen = msgspec.convert(await self.page.call("read", asked, frame=frame), Seen)
+        seen = msgspec.convert(await self.page.call_script("read", asked, frame=frame), DocumentLines)
         if seen.truncated:
             self.outline.cuts.add(seen.truncated)
-        for text, line in self.outline.reserve(seen.lines, frame.number, indent):
-            self.outline.write(text)
+        for text, line in self.outline.reserve_lines(seen.lines, frame.number, indent):
+            self.outline.write_line(text)
             if line.is_frame:
-                await self._inside(frame, line.ref, depth - line.indent - 1, indent + line.indent + 1)
+                await self._read_inside(frame, line.ref, depth - line.indent - 1, indent + line.indent + 1)
         return seen
 
-    async def _inside(self, frame: Frame, element: int, depth: int, indent: int) -> None:
+    async def _read_inside(self, frame: Frame, element: int, depth: int, indent: int) -> None:
         if self.outline.is_full:
             return
         if depth < 1:
@@ -113,32 +113,37 @@ class _Reading:
         inner = self.frames.get(frame_id)
         if inner is None:
             if frame_id in self.page.children.values():
-                self.outline.note(indent, NO_ANSWER)
+                self.outline.write_remark(indent, NO_ANSWER)
             return
-        if inner not in self.readable:
-            self.outline.note(indent, "left out: it may not be read")
+        if inner not in self.readable_frames:
+            self.outline.write_remark(indent, "left out: it may not be read")
         elif len(self.read) == MAX_FRAMES:
-            self.outline.note(indent, f"not read: the page has more than {MAX_FRAMES} frames")
-        elif await look_inside(partial(self.document, inner, depth, indent), patience(self.until)) is None:
-            self.outline.note(indent, NO_ANSWER)
+            self.outline.write_remark(indent, f"not read: the page has more than {MAX_FRAMES} frames")
+        elif (
+            await look_inside(
+                partial(self.read_document, inner, depth, indent), remaining_patience(self.until)
+            )
+            is None
+        ):
+            self.outline.write_remark(indent, NO_ANSWER)
 
 
 async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
     """Return the outline of a page, or of an element of it."""
-    start = Ref(0) if given.ref_id is UNSET else element_refs.read(given.ref_id)
-    page = await context.page(given.tab_id)
-    frames = await page.frames()
+    start = Ref(0) if given.ref_id is UNSET else element_refs.parse_ref(given.ref_id)
+    page = await context.open_page(given.tab_id)
+    frames = await page.find_frames()
     most = most_chars(given.max_chars)
     reading = _Reading(
         page,
         {each.id: each for each in frames},
-        readable(context, frames),
+        readable_frames(context, frames),
         Outline(most),
         "all" if given.filter is UNSET else given.filter,
         trio.current_time() + FRAMES_S,
     )
     depth = DEPTH if given.depth is UNSET else given.depth
-    seen = await reading.document(_frame_of(reading.readable, start), depth, ref=start.number)
+    seen = await reading.read_document(_frame_of(reading.readable_frames, start), depth, ref=start.number)
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)
     told = PageRead(
@@ -153,7 +158,7 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
     return ToolResult(told, page=f"{seen.title}\n{seen.url}\n{outline}", origin=origins_of(reading.read))
 
 
-def _read_message(page: Page, seen: Seen, outline: Outline, most: int) -> str:
+def _read_message(page: Page, seen: DocumentLines, outline: Outline, most: int) -> str:
     lines = f"{len(outline)} lines" if len(outline) != 1 else "1 line"
     message = f"Tab {page.tab_id}, {seen.viewport}: {lines}."
     if not len(outline):
@@ -176,12 +181,12 @@ def most_chars(max_chars: int | UnsetType) -> int:
     return MAX_CHARS if max_chars is UNSET else min(max_chars, MOST_CHARS)
 
 
-def patience(until: float) -> float:
+def remaining_patience(until: float) -> float:
     """Seconds for the next frame, of those that there are for all."""
     return max(0.0, min(FRAME_S, until - trio.current_time()))
 
 
-def readable(context: CallContext, frames: Sequence[Frame]) -> list[Frame]:
+def readable_frames(context: CallContext, frames: Sequence[Frame]) -> list[Frame]:
     """Without those of sites that may not be used, and what is in them; in the same order.
 
     DevTools would show what other extensions put into a page as well: a password manager's, for instance.
@@ -209,7 +214,7 @@ async def frame_of(context: CallContext, page: Page, ref: Ref) -> Frame:
     Raises:
         GoneError: it is gone, or its site is forbidden.
     """
-    return _frame_of(readable(context, await page.frames()), ref)
+    return _frame_of(readable_frames(context, await page.find_frames()), ref)
 
 
 def _frame_of(frames: Sequence[Frame], ref: Ref) -> Frame:

@@ -36,7 +36,7 @@ class ResizeWindow(ToolInput):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Resized(ToolOutput, kw_only=True):
+class ResizeOutput(ToolOutput, kw_only=True):
     """New size of a window."""
 
     tab_id: int
@@ -50,12 +50,12 @@ class Resized(ToolOutput, kw_only=True):
 async def resize_window(given: ResizeWindow, context: CallContext) -> ToolResult:
     """Make it so, and wait until the page knows."""
     place = await context.use_tab(given.tab_id)
-    before = await _view(context, place)
+    before = await _wait_view(context, place)
     async with _in_front(context, place):
-        window = await _resize(given, context, place)
-        after = await _view(context, place, other_than=before)
-    told = Resized(
-        message=_told(given, window, before, after),
+        window = await _set_bounds(given, context, place)
+        after = await _wait_view(context, place, other_than=before)
+    told = ResizeOutput(
+        message=_format_message(given, window, before, after),
         tab_id=place.tab.tab_id,
         width=window.width,
         height=window.height,
@@ -65,7 +65,7 @@ async def resize_window(given: ResizeWindow, context: CallContext) -> ToolResult
     return ToolResult(told)
 
 
-async def _resize(given: ResizeWindow, context: CallContext, place: TabRef) -> wire.WindowBounds:
+async def _set_bounds(given: ResizeWindow, context: CallContext, place: TabRef) -> wire.WindowBounds:
     session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.SetWindowBounds(
         session=session, tab_id=place.tab.tab_id, width=given.width, height=given.height
@@ -90,31 +90,33 @@ async def _in_front(context: CallContext, place: TabRef) -> AsyncIterator[None]:
     if not shown or shown[0].tab_id == place.tab.tab_id:
         yield
         return
-    await _show(context, place, place.tab.tab_id)
+    await _activate_tab(context, place, place.tab.tab_id)
     try:
         yield
     finally:
         with suppress(CallError):  # the person has closed it
-            await _show(context, place, shown[0].tab_id)
+            await _activate_tab(context, place, shown[0].tab_id)
 
 
-async def _show(context: CallContext, place: TabRef, tab_id: int) -> None:
+async def _activate_tab(context: CallContext, place: TabRef, tab_id: int) -> None:
     # In nobody's name: what was in front belongs to whomever, and comes back there.
     await context.ask_browser(place.browser, "activateTab", wire.ActivateTab(tab_id=tab_id), wire.Nothing)
 
 
-async def _view(context: CallContext, place: TabRef, *, other_than: View | None = None) -> View | None:
+async def _wait_view(context: CallContext, place: TabRef, *, other_than: View | None = None) -> View | None:
     """Return the view of the tab if it can be determined, after a change of size if there is one."""
     with suppress(ToolError, CallError):
         page = context.page_of(place)
-        main = await page.main()
+        main = await page.main_frame()
         if other_than:
             await page.evaluate(_OTHER_SIZE % (other_than.width, other_than.height, RESIZED_MS), main)
         return await view_of(page, main)
     return None
 
 
-def _told(given: ResizeWindow, window: wire.WindowBounds, before: View | None, view: View | None) -> str:
+def _format_message(
+    given: ResizeWindow, window: wire.WindowBounds, before: View | None, view: View | None
+) -> str:
     told = f"The window is {window.width}x{window.height} now"
     if (window.width, window.height) != (given.width, given.height):
         told += ", which is as near as the screen and the browser let it"
@@ -136,7 +138,7 @@ TOOLS = (
             "The user sees the same window. Take a screenshot afterwards: coordinates change."
         ),
         input_type=ResizeWindow,
-        output_type=Resized,
+        output_type=ResizeOutput,
         run=resize_window,
         is_repeatable=True,
     ),

@@ -38,7 +38,7 @@ class ShortcutCommandError(Exception):
     """A command names no shortcut, or its words do not fit the shortcut's parameters."""
 
 
-def values(shortcut: Shortcut, words: str) -> dict[str, str]:
+def parse_values(shortcut: Shortcut, words: str) -> dict[str, str]:
     """Parse the parameters after a command: `name=value`, or values alone, in order.
 
     Raises:
@@ -70,24 +70,24 @@ def values(shortcut: Shortcut, words: str) -> dict[str, str]:
     return found
 
 
-def steps(shortcut: Shortcut, given: Mapping[str, str]) -> list[Step]:
+def make_steps(shortcut: Shortcut, given: Mapping[str, str]) -> list[Step]:
     """Return the steps to run. Braces that name no parameter stay: scripts contain them too."""
-    return [Step(name=step.tool, input=_filled(step.input, given)) for step in shortcut.steps]
+    return [Step(name=step.tool, input=_fill_value(step.input, given)) for step in shortcut.steps]
 
 
-def _filled(value: Any, given: Mapping[str, str]) -> Any:
+def _fill_value(value: Any, given: Mapping[str, str]) -> Any:
     match value:
         case str():
-            return _PLACE.sub(lambda place: _written(place, given), value)
+            return _PLACE.sub(lambda place: _format_value(place, given), value)
         case dict():
-            return {name: _filled(member, given) for name, member in value.items()}
+            return {name: _fill_value(member, given) for name, member in value.items()}
         case list():
-            return [_filled(item, given) for item in value]
+            return [_fill_value(item, given) for item in value]
         case _:
             return value
 
 
-def _written(place: re.Match[str], given: Mapping[str, str]) -> str:
+def _format_value(place: re.Match[str], given: Mapping[str, str]) -> str:
     name, way = place[1], place[2] or ""
     return _WRITTEN[way](given[name]) if name in given else place[0]
 
@@ -114,13 +114,13 @@ class ListedShortcut(msgspec.Struct, rename="camel"):
     parameters: list[ListedParameter]
 
 
-class Listed(ToolOutput, kw_only=True):
+class ShortcutsOutput(ToolOutput, kw_only=True):
     """All shortcuts."""
 
     shortcuts: list[ListedShortcut]
 
 
-class Executed(Batch, kw_only=True):
+class ExecuteOutput(Batch, kw_only=True):
     """Result of a shortcut."""
 
     success: bool
@@ -159,17 +159,21 @@ class ExecuteShortcut(ToolInput):
 
 async def shortcuts_list(_given: ListShortcuts, context: CallContext) -> ToolResult:
     """List the shortcuts."""
-    listed = [_listed(shortcut) for shortcut in _read(context)]
+    listed = [_list_shortcut(shortcut) for shortcut in _read_shortcuts(context)]
     path = HomeLayout(context.services.home).shortcuts
     if not listed:
         return ToolResult(
-            Listed(message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[])
+            ShortcutsOutput(
+                message=f"There are no shortcuts yet. The user keeps them in {path}.", shortcuts=[]
+            )
         )
-    lines = "\n".join(map(_line, listed))
-    return ToolResult(Listed(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed))
+    lines = "\n".join(map(_format_shortcut, listed))
+    return ToolResult(
+        ShortcutsOutput(message=f"Shortcuts, run by shortcuts_execute:\n{lines}", shortcuts=listed)
+    )
 
 
-def _line(shortcut: ListedShortcut) -> str:
+def _format_shortcut(shortcut: ListedShortcut) -> str:
     about = ". ".join(filter(None, (shortcut.title.rstrip("."), shortcut.description)))
     return f"{shortcut.usage}: {about}" if about else shortcut.usage
 
@@ -177,44 +181,44 @@ def _line(shortcut: ListedShortcut) -> str:
 async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> ToolResult:
     """Run one, to its end or its first failure."""
     try:
-        shortcut, words = _meant(given, _read(context))
-        to_run = steps(shortcut, values(shortcut, words))
+        shortcut, words = _find_shortcut(given, _read_shortcuts(context))
+        to_run = make_steps(shortcut, parse_values(shortcut, words))
     except ShortcutCommandError as error:
         raise ToolError(f"{error}. Nothing was run.") from None
     if given.tab_id is not UNSET:
         await context.use_tab(given.tab_id, leaves=True)  # the steps' current tab
     ran = await batch.run_in_order(context, to_run)
-    told = Executed(
+    told = ExecuteOutput(
         message=f"Shortcut {shortcut.name}: {ran.message}",
         results=ran.results,
         failed_at=ran.failed_at,
         success=ran.failed_at is None,
         shortcut=shortcut.name,
     )
-    return ran.answer(told)
+    return ran.make_result(told)
 
 
-def _read(context: CallContext) -> Sequence[Shortcut]:
+def _read_shortcuts(context: CallContext) -> Sequence[Shortcut]:
     try:
         return read_shortcuts(context.services.home)
     except ShortcutsError as error:
         raise ToolError(f"The shortcuts cannot be used: {error}. Tell the user; nothing was run.") from None
 
 
-def _meant(given: ExecuteShortcut, known: Sequence[Shortcut]) -> tuple[Shortcut, str]:
+def _find_shortcut(given: ExecuteShortcut, known: Sequence[Shortcut]) -> tuple[Shortcut, str]:
     """Return the shortcut, and the words after its command."""
     command = "" if given.command is UNSET else given.command.strip()
     first, _, rest = command.removeprefix("/").partition(" ")
     if given.shortcut_id is UNSET:
         if not first:
             raise ShortcutCommandError("Give shortcutId or command; shortcuts_list has both")
-        return _found(first, known), rest
-    shortcut = _found(given.shortcut_id, known)
+        return _find_by_name(first, known), rest
+    shortcut = _find_by_name(given.shortcut_id, known)
     is_repeated = command.startswith("/") or first == shortcut.name
     return shortcut, rest if is_repeated else command
 
 
-def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
+def _find_by_name(name: str, known: Sequence[Shortcut]) -> Shortcut:
     for shortcut in known:
         if shortcut.name == name.removeprefix("/"):
             return shortcut
@@ -227,7 +231,7 @@ def _found(name: str, known: Sequence[Shortcut]) -> Shortcut:
     raise ShortcutCommandError(f"There is no shortcut {name}; {there_are}")
 
 
-def _listed(shortcut: Shortcut) -> ListedShortcut:
+def _list_shortcut(shortcut: Shortcut) -> ListedShortcut:
     parameters = [ListedParameter(each.name, each.description, each.default) for each in shortcut.parameters]
     about = shortcut.title, shortcut.description
     return ListedShortcut(shortcut.name, f"/{shortcut.name}", shortcut.usage, *about, parameters)
@@ -242,7 +246,7 @@ TOOLS = (
             "its parameters. Look here first when the user names a routine or types a command with a slash."
         ),
         input_type=ListShortcuts,
-        output_type=Listed,
+        output_type=ShortcutsOutput,
         run=shortcuts_list,
         is_read_only=True,
     ),
@@ -254,7 +258,7 @@ TOOLS = (
             "what each step found comes back, as from browser_batch. With tabId its steps begin in that tab."
         ),
         input_type=ExecuteShortcut,
-        output_type=Executed,
+        output_type=ExecuteOutput,
         run=shortcuts_execute,
         is_destructive=True,
         limit_s=batch.LIMIT_S + batch.ENDING_S,

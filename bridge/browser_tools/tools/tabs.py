@@ -70,7 +70,7 @@ class CloseTab(ToolInput, kw_only=True):
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
-class Closed(ToolOutput, kw_only=True):
+class CloseOutput(ToolOutput, kw_only=True):
     """A closed tab."""
 
     tab_id: int
@@ -78,15 +78,15 @@ class Closed(ToolOutput, kw_only=True):
 
 async def tabs_context(_given: NoArguments, context: CallContext) -> ToolResult:
     """List the tabs."""
-    return _context(context, context.browser())
+    return _make_context(context, context.current_browser())
 
 
 async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResult:
     """List the tabs; open one first if requested and there is none."""
-    browser = context.browser()
-    if given.create_if_empty is True and not _own(context, browser):
+    browser = context.current_browser()
+    if given.create_if_empty is True and not _own_tabs(context, browser):
         await context.new_tab(browser=browser)
-    return _context(context, browser)
+    return _make_context(context, browser)
 
 
 async def tabs_create(_given: NoArguments, context: CallContext) -> ToolResult:
@@ -103,37 +103,37 @@ async def tabs_close(given: CloseTab, context: CallContext) -> ToolResult:
     tab_id, browser = place.tab.tab_id, place.browser
     session = context.session.id if place.is_mine(context.session) else ""
     if page := context.state.pages.pop((browser.host, tab_id), None):
-        page.let_go()
+        page.release()
     await context.ask_browser(browser, "closeTab", wire.OfTab(session=session, tab_id=tab_id), wire.Nothing)
-    await context.seen(lambda: tab_id not in browser.tabs)
-    return ToolResult(Closed(message=f"Closed tab {tab_id}.", tab_id=tab_id))
+    await context.wait_condition(lambda: tab_id not in browser.tabs)
+    return ToolResult(CloseOutput(message=f"Closed tab {tab_id}.", tab_id=tab_id))
 
 
-def _own(context: CallContext, browser: Browser) -> list[wire.Tab]:
+def _own_tabs(context: CallContext, browser: Browser) -> list[wire.Tab]:
     return [tab for tab in browser.tabs.values() if tab.owner == context.session.id]
 
 
-def _context(context: CallContext, browser: Browser) -> ToolResult:
+def _make_context(context: CallContext, browser: Browser) -> ToolResult:
     places = list(tab_access.visible_tabs(browser))
     mine = [place for place in places if place.is_mine(context.session)]
-    tabs = [_listed(context, place.tab) for place in mine]
+    tabs = [_list_tab(context, place.tab) for place in mine]
     groups = [place.tab.group_id for place in mine if place.tab.owner == context.session.id]
     chosen = context.state.tab_id if context.state.tab_id in {tab.tab_id for tab in tabs} else None
     selected = chosen if chosen is not None else (tabs[0].tab_id if tabs else None)
     others = len(places) - len(mine)
     told = Context(
-        message=_told(len(tabs), others, may_open=not context.services.policy.is_read_only),
-        browser=tab_access.called(browser),
+        message=_format_message(len(tabs), others, may_open=not context.services.policy.is_read_only),
+        browser=tab_access.browser_name(browser),
         available_tabs=tabs,
         selected_tab_id=selected,
         tab_group_id=groups[0] if groups else None,
         tabs_of_others=others,
     )
-    lines = [_line(tab, is_current=tab.tab_id == selected) for tab in tabs]
+    lines = [_format_tab(tab, is_current=tab.tab_id == selected) for tab in tabs]
     return ToolResult(told, page="\n".join(lines), origin="the pages' titles")
 
 
-def _listed(context: CallContext, tab: wire.Tab) -> ListedTab:
+def _list_tab(context: CallContext, tab: wire.Tab) -> ListedTab:
     whose = "own" if tab.owner is not None else "handed over"
     title, url = single_line(tab.title, MAX_TITLE), tab.url[:MAX_URL]
     if not context.may_read(origins.get_tab_origin(tab)):
@@ -141,12 +141,12 @@ def _listed(context: CallContext, tab: wire.Tab) -> ListedTab:
     return ListedTab(tab.tab_id, title, url, whose, tab.status)
 
 
-def _line(tab: ListedTab, *, is_current: bool) -> str:
+def _format_tab(tab: ListedTab, *, is_current: bool) -> str:
     current = ", current" if is_current else ""
     return f"tab {tab.tab_id} ({tab.access}{current}) “{tab.title}” {tab.url}"
 
 
-def _told(own: int, others: int, *, may_open: bool) -> str:
+def _format_message(own: int, others: int, *, may_open: bool) -> str:
     have = "You have no tab yet: tabs_create_mcp opens one."
     if not may_open:
         have = "You have no tab, and policy.read_only lets you open none."
@@ -201,7 +201,7 @@ TOOLS = (
         title="Close a tab",
         description="Closes one of your tabs. With the last one your tab group is gone.",
         input_type=CloseTab,
-        output_type=Closed,
+        output_type=CloseOutput,
         run=tabs_close,
         is_destructive=True,
     ),

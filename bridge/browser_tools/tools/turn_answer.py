@@ -34,7 +34,7 @@ class Answering(ToolOutput, kw_only=True):
 
 async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolResult:
     """Nothing is done in the browser while the model writes: its tabs are let go."""
-    told = _let_go(context)
+    told = _release_idle(context)
     count = "1 tab of yours is" if told.capturing_tabs == 1 else f"{told.capturing_tabs} tabs of yours are"
     still = f" {count} still captured." if told.capturing_tabs else ""
     return ToolResult(msgspec.structs.replace(told, message=f"Go on with your answer.{still}"))
@@ -42,20 +42,20 @@ async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolRe
 
 async def turn_answer_complete(_given: NoArguments, context: CallContext) -> ToolResult:
     """End the turn: release idle tabs."""
-    told = _let_go(context)
+    told = _release_idle(context)
     left = "1 tab of yours stays" if told.own_tabs == 1 else f"{told.own_tabs} tabs of yours stay"
     message = f"Noted. {left} open; tabs_close_mcp closes what the user does not need."
     return ToolResult(msgspec.structs.replace(told, message=message if told.own_tabs else "Noted."))
 
 
-def _let_go(context: CallContext) -> Answering:
+def _release_idle(context: CallContext) -> Answering:
     """Detach DevTools, and so the debugger bar, from tabs without a capture or a dialog."""
     capturing = 0
     for page in context.state.pages.values():
         if page.holds:
             capturing += 1
         elif page.dialog is None:
-            page.let_go()
+            page.release()
     browsers = tab_access.live_browsers(context.services.registry)
     own = [tab for each in browsers for tab in each.tabs.values() if tab.owner == context.session.id]
     return Answering(message="", own_tabs=len(own), capturing_tabs=capturing)
@@ -84,7 +84,7 @@ class DevUtils(ToolInput, forbid_unknown_fields=False):
     seconds: float = 1.0
 
 
-class Developed(ToolOutput, kw_only=True):
+class DevUtilsOutput(ToolOutput, kw_only=True):
     """Result of `dev_utils`."""
 
     action: str
@@ -96,29 +96,31 @@ async def dev_utils(given: DevUtils, context: CallContext) -> ToolResult:
     action = "info" if given.action is UNSET else given.action
     match action:
         case "echo":
-            return ToolResult(Developed(message=given.text[:MAX_ECHO], action=action))
+            return ToolResult(DevUtilsOutput(message=given.text[:MAX_ECHO], action=action))
         case "fail":
             raise ToolError(given.text[:MAX_ECHO] or "It failed, as you asked. Nothing was done.")
         case "delay":
-            return await _delay(given.seconds)
+            return await _wait_delay(given.seconds)
         case "info":
-            return ToolResult(Developed(message=_versions(), action=action, info=_info(context)))
+            return ToolResult(
+                DevUtilsOutput(message=_format_versions(), action=action, info=_format_info(context))
+            )
         case _:
             raise ToolError(f"There is no action {action}; there are info, echo, delay and fail.")
 
 
-async def _delay(seconds: float) -> ToolResult:
+async def _wait_delay(seconds: float) -> ToolResult:
     if not 0 <= seconds <= MAX_DELAY_S:
         raise ToolError(f"seconds: {seconds:g} cannot be; from 0 to {MAX_DELAY_S:g}. Nothing was waited for.")
     await trio.sleep(seconds)
-    return ToolResult(Developed(message=f"{seconds:g} s have passed.", action="delay"))
+    return ToolResult(DevUtilsOutput(message=f"{seconds:g} s have passed.", action="delay"))
 
 
-def _versions() -> str:
+def _format_versions() -> str:
     return f"mcpb {__version__}, wire {wire.WIRE_VERSION}, Python {platform.python_version()}."
 
 
-def _info(context: CallContext) -> dict[str, Any]:
+def _format_info(context: CallContext) -> dict[str, Any]:
     browsers = tab_access.live_browsers(context.services.registry)
     client = context.session.client
     return {
@@ -134,7 +136,7 @@ def _info(context: CallContext) -> dict[str, Any]:
         "browsers": [
             {
                 "deviceId": tab_access.device_id(browser, browsers),
-                "name": tab_access.called(browser),
+                "name": tab_access.browser_name(browser),
                 "extension": browser.hello.extension.version if browser.hello else "",
                 "tabs": sum(not tab.incognito for tab in browser.tabs.values()),
             }
@@ -176,7 +178,7 @@ TOOLS = (
             "delay, a failure on demand."
         ),
         input_type=DevUtils,
-        output_type=Developed,
+        output_type=DevUtilsOutput,
         run=dev_utils,
         is_read_only=True,
     ),

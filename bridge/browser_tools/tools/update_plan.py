@@ -15,7 +15,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.permissions import AccessRequest, Decision
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
-from bridge.browser_tools.tools.navigate import address, complete_address
+from bridge.browser_tools.tools.navigate import address_to_open, complete_address
 from bridge.errors import paused_sentence
 from bridge.hub.consent.approval_prompts import NoAnswerError
 from bridge.hub.consent.user_prompts import shown_client
@@ -45,7 +45,7 @@ class UpdatePlan(ToolInput):
     ]
 
 
-class Planned(ToolOutput, kw_only=True):
+class PlanOutput(ToolOutput, kw_only=True):
     """The user's answer."""
 
     answer: Literal["approved", "declined", "cancelled"]
@@ -57,13 +57,13 @@ class Planned(ToolOutput, kw_only=True):
 
 async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
     """Ask; what is approved counts for this session, or always."""
-    sites = _sites(given.domains)
+    sites = _parse_sites(given.domains)
     for site in sites:
         if refusal := context.services.policy.origin_refusal(site):
             raise ToolError(f"{site} cannot be part of a plan: {refusal}. The user was not asked.")
     if not context.prompts.supports_approval():
-        raise ToolError(f"This client cannot ask the user. {_instead(context)}")
-    question = _question(context, sites, given.approach)
+        raise ToolError(f"This client cannot ask the user. {_suggest_alternative(context)}")
+    question = _make_question(context, sites, given.approach)
     try:
         choice = await context.prompts.ask_approval(
             question, ("session", "always", "no"), ", ".join(sites), "act"
@@ -77,10 +77,12 @@ async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
     lasting = "always" if is_remembered else "for this session"
     but = f" It could not be remembered beyond that: {trouble}." if trouble else ""
     message = f"The user approved the plan, and {', '.join(sites)} {lasting}.{but} Go on."
-    return ToolResult(Planned(message=message, answer="approved", sites=sites, is_remembered=is_remembered))
+    return ToolResult(
+        PlanOutput(message=message, answer="approved", sites=sites, is_remembered=is_remembered)
+    )
 
 
-def _sites(domains: list[str]) -> list[str]:
+def _parse_sites(domains: list[str]) -> list[str]:
     """Return the origins of the domains, each once.
 
     Raises:
@@ -101,7 +103,7 @@ def _sites(domains: list[str]) -> list[str]:
     return list(found)
 
 
-def _question(context: CallContext, sites: list[str], approach: list[str]) -> str:
+def _make_question(context: CallContext, sites: list[str], approach: list[str]) -> str:
     if not 0 < len(approach) <= MAX_STEPS:
         raise ToolError(f"A plan has 1 to {MAX_STEPS} steps, not {len(approach)}. The user was not asked.")
     steps = [f"{number}. {single_line(step, MAX_STEP)}" for number, step in enumerate(approach, 1)]
@@ -110,7 +112,7 @@ def _question(context: CallContext, sites: list[str], approach: list[str]) -> st
     )
 
 
-def _instead(context: CallContext) -> str:
+def _suggest_alternative(context: CallContext) -> str:
     ask = "Tell them your plan in the conversation, and ask there."
     if context.services.settings.sites == "any":
         return f"{ask} No site needs their approval here."
@@ -121,9 +123,9 @@ def _instead(context: CallContext) -> str:
 def _not_approved(sites: list[str], *, is_declined: bool) -> ToolResult:
     if is_declined:
         message = "The user declined the plan. Do not carry it out; ask them what they want instead."
-        return ToolResult(Planned(message=message, answer="declined", sites=sites, is_remembered=False))
+        return ToolResult(PlanOutput(message=message, answer="declined", sites=sites, is_remembered=False))
     message = "The user put the question away without an answer. Do not carry the plan out yet; ask them."
-    return ToolResult(Planned(message=message, answer="cancelled", sites=sites, is_remembered=False))
+    return ToolResult(PlanOutput(message=message, answer="cancelled", sites=sites, is_remembered=False))
 
 
 # ── permissions_check ───────────────────────────────────────────────────────────────────────────────────────
@@ -155,14 +157,14 @@ class Permission(ToolOutput, kw_only=True):
 async def permissions_check(given: CheckPermissions, context: CallContext) -> ToolResult:
     """Return the expected decision without prompting the user."""
     name = "" if given.tool is UNSET else given.tool
-    asked = replace(context, tool=context.services.tools[_known(name, context)]) if name else context
+    asked = replace(context, tool=context.services.tools[_check_name(name, context)]) if name else context
     decisions = [("", asked.permissions.judge_tool())]
     decisions += [
-        (subject, asked.permissions.judge(request)) for subject, request in _access_requests(given, asked)
+        (subject, asked.permissions.decide(request)) for subject, request in _access_requests(given, asked)
     ]
     order = ("no", "ask", "yes")
     subject, decision = min(reversed(decisions), key=lambda each: order.index(each[1].outcome))
-    allowed, rule = _told(decision, context)
+    allowed, rule = _explain_decision(decision, context)
     return ToolResult(
         Permission(
             message=f"{_SAID[allowed]}{f' ({subject})' if subject else ''}: {rule}.",
@@ -177,7 +179,7 @@ async def permissions_check(given: CheckPermissions, context: CallContext) -> To
 _SAID = {"yes": "Allowed", "no": "Not allowed", "ask": "The user would be asked first"}
 
 
-def _told(decision: Decision, context: CallContext) -> tuple[Literal["yes", "no", "ask"], str]:
+def _explain_decision(decision: Decision, context: CallContext) -> tuple[Literal["yes", "no", "ask"], str]:
     if decision.outcome == "ask" and not context.prompts.supports_approval():
         return "no", f"{decision.rule}, and this client cannot ask the user"
     then = f"; {decision.then.rstrip('.')}" if decision.then else ""
@@ -185,7 +187,7 @@ def _told(decision: Decision, context: CallContext) -> tuple[Literal["yes", "no"
     return decision.outcome, f"{rule}{then}"
 
 
-def _known(name: str, context: CallContext) -> str:
+def _check_name(name: str, context: CallContext) -> str:
     tools = context.services.tools
     if name in tools:
         return name
@@ -196,9 +198,12 @@ def _known(name: str, context: CallContext) -> str:
 
 def _access_requests(given: CheckPermissions, context: CallContext) -> Iterator[tuple[str, AccessRequest]]:
     if given.url is not UNSET:
-        url = address(given.url)
-        yield origins.get_origin(url) or url, AccessRequest(context.browser(), origins.get_origin(url))
-    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current(context)
+        url = address_to_open(given.url)
+        yield (
+            origins.get_origin(url) or url,
+            AccessRequest(context.current_browser(), origins.get_origin(url)),
+        )
+    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current_page(context)
     if isinstance(tab_id, int):
         place = tab_access.find_tab(context.services.registry, context.state, context.session, tab_id)
         origin = origins.get_tab_origin(place.tab)
@@ -209,7 +214,7 @@ def _access_requests(given: CheckPermissions, context: CallContext) -> Iterator[
         )
 
 
-def _current(context: CallContext) -> int | None:
+def _current_page(context: CallContext) -> int | None:
     browsers = tab_access.live_browsers(context.services.registry)
     return context.state.tab_id if any(context.state.tab_id in browser.tabs for browser in browsers) else None
 
@@ -224,7 +229,7 @@ TOOLS = (
             "again when the plan changes. If they decline, do not carry it out."
         ),
         input_type=UpdatePlan,
-        output_type=Planned,
+        output_type=PlanOutput,
         run=update_plan,
     ),
     Tool(

@@ -42,7 +42,7 @@ class LocalFile(NamedTuple):
 
     name: str
     data: bytes
-    mime_type: str
+    guess_mime_type: str
     path: str = ""
     """Path on this machine; empty: the content came with the call."""
     is_configured: bool = False
@@ -59,29 +59,29 @@ class Folders:
     roots: tuple[str, ...] = ()
     """Roots of the client."""
 
-    def allowed(self) -> list[Path]:
+    def allowed_directories(self) -> list[Path]:
         """Return the allowed directories, absolute and without links.
 
         A working directory at the user's home, or above it, is not a project and would allow everything.
         """
-        return list(dict.fromkeys((*self._of_client(), *map(_real, self.configured))))
+        return list(dict.fromkeys((*self._of_client(), *map(_real_path, self.configured))))
 
-    def hold(self, file: Path) -> bool:
+    def contains(self, file: Path) -> bool:
         """Return whether a path without links is below one of them."""
-        return any(file.is_relative_to(folder) for folder in self.allowed())
+        return any(file.is_relative_to(folder) for folder in self.allowed_directories())
 
     def are_configured_for(self, file: Path) -> bool:
         """Return whether the user named a path without links, or a directory above it."""
-        return any(file.is_relative_to(_real(folder)) for folder in self.configured)
+        return any(file.is_relative_to(_real_path(folder)) for folder in self.configured)
 
-    def secret(self, file: Path) -> str:
+    def find_secret(self, file: Path) -> str:
         """Return why a path without links counts as secret in a folder of the client; empty: it does not."""
         holders = [folder for folder in self._of_client() if file.is_relative_to(folder)]
         return next(filter(None, (secret_name(file, folder) for folder in holders)), "")
 
     def _of_client(self) -> list[Path]:
         folders = [folder for folder in (self.working, *self.roots) if folder and not _holds_home(folder)]
-        return [_real(folder) for folder in folders]
+        return [_real_path(folder) for folder in folders]
 
 
 class OutsideError(ToolError):
@@ -112,87 +112,91 @@ def read_files(paths: Sequence[str], folders: Folders) -> list[LocalFile]:
     files: list[LocalFile] = []
     left = MAX_BYTES
     for path in paths:
-        with _opened(path, folders) as (descriptor, real):
-            data = _content(descriptor, left)
+        with _open_file(path, folders) as (descriptor, real):
+            data = _read_content(descriptor, left)
         left -= len(data)
         is_configured = folders.are_configured_for(real)
         if not is_configured and (why := secret_content(data)):
-            raise _secret(real, why)
-        files.append(LocalFile(Path(path).name, data, mime_type(path), str(real), is_configured))
+            raise _secret_error(real, why)
+        files.append(LocalFile(Path(path).name, data, guess_mime_type(path), str(real), is_configured))
     return files
 
 
-def mime_type(name: str) -> str:
+def guess_mime_type(name: str) -> str:
     """Return the MIME type by name; as in browsers empty if unknown."""
     return mimetypes.guess_type(name, strict=False)[0] or ""
 
 
 @contextmanager
-def _opened(path: str, folders: Folders) -> Iterator[tuple[int, Path]]:
+def _open_file(path: str, folders: Folders) -> Iterator[tuple[int, Path]]:
     if "\0" in path or not path:
-        raise ToolError(f"“{_shown(path)}” is no path of a file. {_NOTHING}")
+        raise ToolError(f"“{_shorten_path(path)}” is no path of a file. {_NOTHING}")
     if not folders.working and not Path(path).is_absolute():
-        raise ToolError(f"{_shown(path)} is relative to a folder that is not known: give an absolute path.")
+        raise ToolError(
+            f"{_shorten_path(path)} is relative to a folder that is not known: give an absolute path."
+        )
     wanted = Path(folders.working, path)
-    _check(_real(wanted), wanted, folders)
+    _check_path(_real_path(wanted), wanted, folders)
     try:
         descriptor = os.open(wanted, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ToolError(f"There is no file {_shown(path)}. {_NOTHING}") from None
+        raise ToolError(f"There is no file {_shorten_path(path)}. {_NOTHING}") from None
     except OSError as error:
-        raise ToolError(f"{_shown(path)} cannot be read: {error.strerror}. {_NOTHING}") from None
+        raise ToolError(f"{_shorten_path(path)} cannot be read: {error.strerror}. {_NOTHING}") from None
     try:
         _check_kind(descriptor, path)
-        real = _where(descriptor)
-        _check(real, wanted, folders)
+        real = _path_of_descriptor(descriptor)
+        _check_path(real, wanted, folders)
         yield descriptor, real
     finally:
         os.close(descriptor)
 
 
-def _check(real: Path, wanted: Path, folders: Folders) -> None:
+def _check_path(real: Path, wanted: Path, folders: Folders) -> None:
     if folders.are_configured_for(real):
         return
-    if folders.hold(real):
-        if why := folders.secret(real):
-            raise _secret(real, why)
+    if folders.contains(real):
+        if why := folders.find_secret(real):
+            raise _secret_error(real, why)
         return
-    allowed = ", ".join(_shown(folder) for folder in folders.allowed())
+    allowed = ", ".join(_shorten_path(folder) for folder in folders.allowed_directories())
     if not allowed:
         raise OutsideError(
-            f"{_shown(wanted)} may not be given to pages: no folder is known from which files may be taken. "
-            "Give their content as files; or the user allows a folder: [browser] upload_dirs in config.toml."
+            f"{_shorten_path(wanted)} may not be given to pages: no folder is known from which files may be "
+            "taken. Give their content as files; or the user allows a folder: [browser] upload_dirs in "
+            "config.toml."
         )
-    leads = f", it leads to {_shown(real)}" if folders.hold(Path(os.path.normpath(wanted))) else ""
+    leads = f", it leads to {_shorten_path(real)}" if folders.contains(Path(os.path.normpath(wanted))) else ""
     raise OutsideError(
-        f"{_shown(wanted)} may not be given to pages{leads}. Files may be taken from below {allowed}. Put it "
-        "there; or the user allows its folder: [browser] upload_dirs in config.toml."
+        f"{_shorten_path(wanted)} may not be given to pages{leads}. Files may be taken from below "
+        f"{allowed}. Put "
+        "it there; or the user allows its folder: [browser] upload_dirs in config.toml."
     )
 
 
-def _secret(file: Path, why: str) -> ToolError:
+def _secret_error(file: Path, why: str) -> ToolError:
     return ToolError(
-        f"{_shown(file)} {why}, so it is not given to pages. {_NOTHING} The user can allow it: add the "
-        "file or a directory above it to [browser] upload_dirs in config.toml."
+        f"{_shorten_path(file)} {why}, so it is not given to pages. {_NOTHING} The user can allow it: add "
+        "the file or a directory above it to [browser] upload_dirs in config.toml."
     )
 
 
 def _check_kind(descriptor: int, path: str) -> None:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
-        raise ToolError(f"{_shown(path)} is a folder: name the files in it. {_NOTHING}")
+        raise ToolError(f"{_shorten_path(path)} is a folder: name the files in it. {_NOTHING}")
     if not stat.S_ISREG(mode):
-        raise ToolError(f"{_shown(path)} is no regular file. {_NOTHING}")
+        raise ToolError(f"{_shorten_path(path)} is no regular file. {_NOTHING}")
 
 
-def _where(descriptor: int) -> Path:
+def _path_of_descriptor(descriptor: int) -> Path:
     if sys.platform == "darwin":
         found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
         return Path(os.fsdecode(found.rstrip(b"\0")))
     return find_descriptor_path(descriptor)
 
 
-def _content(descriptor: int, most: int) -> bytes:
+def _read_content(descriptor: int, most: int) -> bytes:
     """All of a file, and not a byte more than there is room for, however it grows."""
     if os.fstat(descriptor).st_size > most:
         raise ToolError(TOO_LARGE)
@@ -204,12 +208,12 @@ def _content(descriptor: int, most: int) -> bytes:
 
 
 def _holds_home(folder: str) -> bool:
-    return _real(user_home()).is_relative_to(_real(folder))
+    return _real_path(user_home()).is_relative_to(_real_path(folder))
 
 
-def _real(path: str | Path) -> Path:
+def _real_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _shown(path: str | Path) -> str:
+def _shorten_path(path: str | Path) -> str:
     return single_line(str(path), _MAX_PATH)

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.browser_tools.tool_runner import all_tools
 from bridge.browser_tools.tools.batch import BrowserBatch
-from bridge.browser_tools.tools.shortcuts import steps, values
+from bridge.browser_tools.tools.shortcuts import make_steps, parse_values
 from bridge.config.shortcuts_file import read_shortcuts
 from bridge.state.site_approvals import Approvals
 
@@ -31,7 +31,7 @@ def test_the_table_names_every_tool_and_no_other() -> None:
 def test_the_shortcut_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "shortcuts.toml").write_text(example("toml shortcuts.toml"))
     (shortcut,) = read_shortcuts(tmp_path)
-    for step in steps(shortcut, values(shortcut, "query='red apples' page=2")):
+    for step in make_steps(shortcut, parse_values(shortcut, "query='red apples' page=2")):
         msgspec.convert(step.input, TOOLS[step.name].input_type)
 
 

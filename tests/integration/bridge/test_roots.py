@@ -212,7 +212,7 @@ async def test_a_client_that_does_not_answer_counts_as_one_without_roots(
     client = Client(is_silent=True)
     context = client.context()
     with context.prompts.limit_time(ROOTS_S / 2) as limit:
-        assert await context.prompts.roots() == []
+        assert await context.prompts.list_roots() == []
         assert trio.current_time() == pytest.approx(ROOTS_S, abs=0.1)
-        assert await context.prompts.roots() == []
+        assert await context.prompts.list_roots() == []
     assert (client.asked, limit.cancelled_caught) == (1, False)

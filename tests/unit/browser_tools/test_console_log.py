@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bridge.browser_tools.page.console_log import MAX_CHARS, MAX_MESSAGES, MAX_TEXT, Console, Entry
-from bridge.browser_tools.page.safe_regex import compiled
+from bridge.browser_tools.page.safe_regex import compile_pattern
 from bridge.browser_tools.tool_output import ToolError
 from native_host.protocol import wire
 
@@ -51,12 +51,12 @@ def context(number: int, origin: str, *, is_page: bool = True) -> wire.CdpEvent:
 def heard(*events: wire.CdpEvent) -> Console:
     console = Console(f"{SHOP}/cart")
     for each in events:
-        console.hear(each)
+        console.on_event(each)
     return console
 
 
 def entries(*events: wire.CdpEvent, **wanted: Any) -> list[Entry]:
-    return heard(*events).newest(1000, **wanted)[0]
+    return heard(*events).find_latest(1000, **wanted)[0]
 
 
 def texts(*events: wire.CdpEvent, **wanted: Any) -> list[str]:
@@ -257,28 +257,28 @@ def test_a_frame_that_goes_elsewhere_forgets_nothing() -> None:
 
 def test_the_newest_that_fit_come_in_their_order_with_the_number_of_all() -> None:
     console = heard(*(written(f"n{n}", kind="error" if n % 2 else "log") for n in range(10)))
-    newest, found = console.newest(2, only_errors=True)
+    newest, found = console.find_latest(2, only_errors=True)
     assert ([entry.text for entry in newest], found) == (["n7", "n9"], 5)
-    newest, found = console.newest(9, fits=lambda entry: entry.text < "n2")
+    newest, found = console.find_latest(9, fits=lambda entry: entry.text < "n2")
     assert ([entry.text for entry in newest], found) == (["n0", "n1"], 2)
 
 
 def test_what_processes_of_a_page_tell_late_stands_where_its_time_is() -> None:
     late, early = written("late", at=2_000), written("early", at=1_000)
     assert texts(late, early) == ["early", "late"]
-    (newest,), _ = heard(late, early).newest(1)
+    (newest,), _ = heard(late, early).find_latest(1)
     assert newest.text == "late"
 
 
 def test_the_oldest_go_when_there_are_too_many_and_are_counted() -> None:
     console = heard(*(written(f"n{n}") for n in range(MAX_MESSAGES + 5)))
-    newest, found = console.newest(1)
+    newest, found = console.find_latest(1)
     assert (newest[0].text, found, console.dropped) == (f"n{MAX_MESSAGES + 4}", MAX_MESSAGES, 5)
 
 
 def test_long_messages_are_cut_and_all_together_are_bounded() -> None:
     console = heard(*(written(f"{n} {'x' * 100_000}", "y" * 100_000) for n in range(MAX_MESSAGES)))
-    newest, found = console.newest(MAX_MESSAGES)
+    newest, found = console.find_latest(MAX_MESSAGES)
     assert all(len(entry.text) <= MAX_TEXT + 50 for entry in newest)
     assert sum(len(entry.text) for entry in newest) <= MAX_CHARS
     assert found + console.dropped == MAX_MESSAGES
@@ -287,7 +287,7 @@ def test_long_messages_are_cut_and_all_together_are_bounded() -> None:
 def test_nothing_is_left_once_it_is_cleared() -> None:
     console = heard(written("said"))
     console.clear()
-    assert console.newest(9) == ([], 0)
+    assert console.find_latest(9) == ([], 0)
 
 
 # ── Patterns ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -306,15 +306,15 @@ def test_nothing_is_left_once_it_is_cleared() -> None:
 def test_a_pattern_is_looked_for_anywhere_in_upper_and_lower_case(
     expression: str, text: str, is_found: bool
 ) -> None:
-    assert compiled(expression)(text) is is_found
+    assert compile_pattern(expression)(text) is is_found
 
 
 @pytest.mark.parametrize("expression", ["[", "(?=a)b", r"(a)\1", "a{1,1000000}", "x" * 501])
 def test_a_pattern_that_cannot_be_used_is_refused_with_what_to_do(expression: str) -> None:
     with pytest.raises(ToolError, match="pattern"):
-        compiled(expression)
+        compile_pattern(expression)
 
 
 def test_no_text_makes_a_pattern_slow() -> None:
     """With Python's own engine this one does not end."""
-    assert compiled("(a+)+$")("a" * 4000 + "!") is False
+    assert compile_pattern("(a+)+$")("a" * 4000 + "!") is False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.browser_tools.tools.find import MAX_CHOSEN, meant
+from bridge.browser_tools.tools.find import MAX_CHOSEN, parse_choice
 
 OUTLINE = r"""
 main "Books" [ref_1]
@@ -29,11 +29,11 @@ main "Books" [ref_1]
     ],
 )
 def test_refs_are_taken_in_the_model_s_order_if_they_are_in_the_page(said: str, refs: list[str]) -> None:
-    assert [str(chosen.ref) for chosen in meant(said, OUTLINE)] == refs
+    assert [str(chosen.ref) for chosen in parse_choice(said, OUTLINE)] == refs
 
 
 def test_each_has_its_kind_and_name() -> None:
-    assert [(chosen.role, chosen.name) for chosen in meant("ref_2 ref_3", OUTLINE)] == [
+    assert [(chosen.role, chosen.name) for chosen in parse_choice("ref_2 ref_3", OUTLINE)] == [
         ("button", 'Reserve "Dune"'),
         ("link", ""),
     ]
@@ -42,4 +42,4 @@ def test_each_has_its_kind_and_name() -> None:
 def test_no_more_are_taken_than_are_shown() -> None:
     outline = "\n".join(f'button "{n}" [ref_{n}]' for n in range(1, 100))
     said = " ".join(f"ref_{n}" for n in range(1, 100))
-    assert len(meant(said, outline)) == MAX_CHOSEN
+    assert len(parse_choice(said, outline)) == MAX_CHOSEN

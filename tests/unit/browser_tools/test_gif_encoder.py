@@ -9,9 +9,9 @@ import pytest
 from PIL import Image, ImageChops
 
 from bridge.browser_tools.tool_output import ToolError
-from bridge.browser_tools.tools.downloads import downloads, file_name, save
+from bridge.browser_tools.tools.downloads import download_directory, file_name, save_file
 from bridge.browser_tools.tools.gif_creator import MAX_FRAMES, Recording
-from bridge.browser_tools.tools.gif_encoder import FRAME_MS, LAST_MS, Frame, Style, encode
+from bridge.browser_tools.tools.gif_encoder import FRAME_MS, LAST_MS, Frame, Style, encode_gif
 
 PLAIN = Style(clicks=False, drags=False, labels=False, progress=False, watermark=False)
 GREY = (120, 120, 120)
@@ -25,7 +25,7 @@ def picture(width: int = 400, height: int = 200, colour: tuple[int, int, int] = 
 
 def shown(frames: list[Frame], style: Style) -> list[Image.Image]:
     """The frames of the GIF, in full colours."""
-    data, _ = encode(frames, style)
+    data, _ = encode_gif(frames, style)
     with Image.open(io.BytesIO(data)) as gif:
         found = []
         for number in range(getattr(gif, "n_frames", 1)):
@@ -51,7 +51,7 @@ def pixel(image: Image.Image, x: int, y: int) -> tuple[int, ...]:
 
 def test_each_action_is_a_frame_and_the_last_stays_longer() -> None:
     colours = [(200, 0, 0), (0, 200, 0), (0, 0, 200)]
-    data, size = encode([Frame(picture(colour=colour)) for colour in colours], PLAIN)
+    data, size = encode_gif([Frame(picture(colour=colour)) for colour in colours], PLAIN)
     with Image.open(io.BytesIO(data)) as gif:
         assert (gif.format, gif.size, size) == ("GIF", (400, 200), (400, 200))
         assert gif.info["loop"] == 0
@@ -110,8 +110,8 @@ def test_quality_sets_size_and_colours() -> None:
     assert (worst.edge, worst.colours) == (400, 32)
     assert worst.edge < middle.edge < best.edge
     frames = [Frame(picture(1600, 800))]
-    assert encode(frames, best)[1] == (800, 400)
-    assert encode(frames, worst)[1] == (400, 200)
+    assert encode_gif(frames, best)[1] == (800, 400)
+    assert encode_gif(frames, worst)[1] == (400, 200)
 
 
 def test_frames_of_another_size_fit_into_the_first() -> None:
@@ -123,11 +123,11 @@ def test_frames_of_another_size_fit_into_the_first() -> None:
 def test_the_newest_frames_are_kept() -> None:
     film = Recording(is_running=True)
     for number in range(MAX_FRAMES + 3):
-        film.add(Frame(b"", str(number)))
+        film.add_frame(Frame(b"", str(number)))
     assert [film.frames[0].label, film.frames[-1].label] == ["3", str(MAX_FRAMES + 2)]
-    assert film.told() == f"{MAX_FRAMES} frames, the newest (3 older ones were left out)"
+    assert film.describe_size() == f"{MAX_FRAMES} frames, the newest (3 older ones were left out)"
     film.clear()
-    assert (film.is_running, film.told()) == (False, "0 frames")
+    assert (film.is_running, film.describe_size()) == (False, "0 frames")
 
 
 # ── Where pictures are saved ────────────────────────────────────────────────────────────────────────────────
@@ -135,18 +135,21 @@ def test_the_newest_frames_are_kept() -> None:
 
 def test_pictures_are_saved_where_the_person_has_downloads(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "MCPB_HOME": str(tmp_path / "mcpb")}
-    assert downloads(environ) == tmp_path / "mcpb/pictures", "nothing else is there"
+    assert download_directory(environ) == tmp_path / "mcpb/pictures", "nothing else is there"
 
     (tmp_path / "Downloads").mkdir()
-    assert downloads(environ) == tmp_path / "Downloads"
+    assert download_directory(environ) == tmp_path / "Downloads"
 
     (tmp_path / "Geladen").mkdir()
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config/user-dirs.dirs").write_text('# a comment\nXDG_DOWNLOAD_DIR="$HOME/Geladen"\n')
-    assert downloads(environ) == tmp_path / "Geladen"
+    assert download_directory(environ) == tmp_path / "Geladen"
 
     (tmp_path / "elsewhere").mkdir()
-    assert downloads({**environ, "XDG_DOWNLOAD_DIR": str(tmp_path / "elsewhere")}) == tmp_path / "elsewhere"
+    assert (
+        download_directory({**environ, "XDG_DOWNLOAD_DIR": str(tmp_path / "elsewhere")})
+        == tmp_path / "elsewhere"
+    )
 
 
 def test_a_desktop_that_names_no_folder_of_downloads_means_none(tmp_path: Path) -> None:
@@ -154,12 +157,12 @@ def test_a_desktop_that_names_no_folder_of_downloads_means_none(tmp_path: Path) 
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config/user-dirs.dirs").write_text('XDG_DOWNLOAD_DIR="$HOME"\n')
     environ = {"HOME": str(tmp_path), "MCPB_HOME": str(tmp_path / "mcpb")}
-    assert downloads(environ) == tmp_path / "mcpb/pictures"
+    assert download_directory(environ) == tmp_path / "mcpb/pictures"
 
 
 def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    paths = [save(data, "shot.jpg", folder) for data in (b"1", b"2", b"3")]
+    paths = [save_file(data, "shot.jpg", folder) for data in (b"1", b"2", b"3")]
     assert [path.name for path in paths] == ["shot.jpg", "shot-2.jpg", "shot-3.jpg"]
     assert [path.read_bytes() for path in paths] == [b"1", b"2", b"3"]
 
@@ -167,7 +170,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ToolError, match="could not be saved in"):
-        save(b"1", "shot.jpg", tmp_path / "file/inside")
+        save_file(b"1", "shot.jpg", tmp_path / "file/inside")
 
 
 @pytest.mark.parametrize(

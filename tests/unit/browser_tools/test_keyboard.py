@@ -16,14 +16,14 @@ NUMBERS = {"Enter": 13, "ArrowDown": 40, "F12": 123, "a": 65, "A": 65, "1": 49, 
 
 def pressed(text: str) -> list[str]:
     """What is pressed and let go: `+Control +a -a -Control`."""
-    events = [event for chord in keyboard.sequence_in(text) for event in keyboard.events(chord)]
+    events = [event for chord in keyboard.sequence_in(text) for event in keyboard.key_events(chord)]
     return [("-" if event["type"] == "keyUp" else "+") + event["key"] for event in events]
 
 
 def down(text: str) -> dict[str, Any]:
     """The event of the key itself."""
     (chord,) = keyboard.sequence_in(text)
-    return [event for event in keyboard.events(chord) if event["type"] != "keyUp"][-1]
+    return [event for event in keyboard.key_events(chord) if event["type"] != "keyUp"][-1]
 
 
 def typed(text: str, *, by_key: bool = False) -> list[str]:
@@ -77,7 +77,7 @@ def test_shift_is_held_for_what_a_us_keyboard_writes_with_it() -> None:
 def test_a_chord_with_control_writes_nothing() -> None:
     assert down("a")["text"] == "a"
     assert "text" not in down("ctrl+a")
-    assert down("ctrl+a")["modifiers"] == keyboard.bits(["Control"]) == 2
+    assert down("ctrl+a")["modifiers"] == keyboard.modifier_bits(["Control"]) == 2
     assert down("Enter")["text"] == "\r"
 
 
@@ -132,7 +132,7 @@ def test_where_there_is_no_field_each_character_is_a_key() -> None:
     assert typed("aB é", by_key=True) == ["<a>", "<B>", "< >", "<é>"]
     (chord,) = keyboard.parts_of("é", by_key=True)
     assert isinstance(chord, Chord)
-    assert [event.get("text") for event in keyboard.events(chord)] == ["é", None]
+    assert [event.get("text") for event in keyboard.key_events(chord)] == ["é", None]
 
 
 @pytest.mark.parametrize("text", ["ctrl+w", "cmd+T", "ctrl+shift+n", "a ctrl+Tab", "F12"])

@@ -71,12 +71,12 @@ def navigated(url: str, loader: str = "L1", session: str = "", **more: Any) -> w
 def heard(*events: wire.CdpEvent) -> Network:
     network = Network(f"{SHOP}/cart")
     for each in events:
-        network.hear(each)
+        network.on_event(each)
     return network
 
 
 def requests(*events: wire.CdpEvent) -> list[Request]:
-    return heard(*events).newest(10_000)[0]
+    return heard(*events).find_latest(10_000)[0]
 
 
 # ── What becomes of a request ───────────────────────────────────────────────────────────────────────────────
@@ -205,7 +205,7 @@ def test_nothing_else_does(moved: wire.CdpEvent) -> None:
 
 def test_the_oldest_go_when_there_are_too_many_and_are_counted() -> None:
     network = heard(*(asked(str(n), url=f"{SHOP}/{n}") for n in range(MAX_REQUESTS + 5)))
-    newest, found = network.newest(1)
+    newest, found = network.find_latest(1)
     assert (newest[0].url, found, network.dropped) == (f"{SHOP}/{MAX_REQUESTS + 4}", MAX_REQUESTS, 5)
 
 
@@ -214,9 +214,9 @@ def test_what_is_kept_is_bounded_in_bytes_too() -> None:
     told = response(headers={f"h{n}": "v" * 5000 for n in range(200)})
     network = Network(SHOP)
     for n in range(200):
-        network.hear(asked(str(n), url=f"{SHOP}/{'u' * 10_000}", request=large))
-        network.hear(event("Network.responseReceived", requestId=str(n), timestamp=11, response=told))
-    newest, found = network.newest(MAX_REQUESTS)
+        network.on_event(asked(str(n), url=f"{SHOP}/{'u' * 10_000}", request=large))
+        network.on_event(event("Network.responseReceived", requestId=str(n), timestamp=11, response=told))
+    newest, found = network.find_latest(MAX_REQUESTS)
     assert sum(request.bytes for request in newest) <= MAX_BYTES
     assert 1 < found == 200 - network.dropped
 
@@ -230,8 +230,8 @@ def test_a_long_address_with_the_data_in_it_is_cut() -> None:
 def test_nothing_is_left_once_it_is_cleared() -> None:
     network = heard(asked())
     network.clear()
-    network.hear(answered())
-    assert network.newest(9) == ([], 0)
+    network.on_event(answered())
+    assert network.find_latest(9) == ([], 0)
 
 
 # ── What is not shown ───────────────────────────────────────────────────────────────────────────────────────

@@ -21,41 +21,41 @@ TEXT = Line(1, '"3 apples"', 0, "", is_frame=False)
     ],
 )
 def test_a_line_has_its_place_and_its_ref(line: Line, frame: int, indent: int, text: str) -> None:
-    assert Outline(1000).reserve([line], frame, indent) == [(text, line)]
+    assert Outline(1000).reserve_lines([line], frame, indent) == [(text, line)]
 
 
 def test_what_is_written_stands_in_lines() -> None:
     outline = Outline(1000)
-    outline.write("one")
-    outline.note(1, "two")
+    outline.write_line("one")
+    outline.write_remark(1, "two")
     assert str(outline) == "one\n  (two)"
     assert len(outline) == 2
 
 
 def test_lines_that_have_no_room_are_left_out_and_it_is_known() -> None:
     outline = Outline(max_chars=40)
-    assert [line for _, line in outline.reserve([HEADING, TEXT, HEADING], 0, 0)] == [HEADING]
+    assert [line for _, line in outline.reserve_lines([HEADING, TEXT, HEADING], 0, 0)] == [HEADING]
     assert outline.is_full
     assert outline.cuts == {"size"}
 
 
 def test_all_documents_share_one_bound() -> None:
     outline = Outline(max_chars=60)
-    assert outline.reserve([HEADING], 0, 0)
+    assert outline.reserve_lines([HEADING], 0, 0)
     assert not outline.is_full
-    assert not outline.reserve([HEADING], 1, 0)
+    assert not outline.reserve_lines([HEADING], 1, 0)
     assert outline.is_full
 
 
 def test_what_fits_exactly_is_whole() -> None:
     text = 'heading "Cart" [ref_1] level=1'
-    assert Outline(len(text) + 1).reserve([HEADING], 0, 0)
-    assert not Outline(len(text)).reserve([HEADING], 0, 0)
+    assert Outline(len(text) + 1).reserve_lines([HEADING], 0, 0)
+    assert not Outline(len(text)).reserve_lines([HEADING], 0, 0)
 
 
 def test_a_note_without_room_is_no_line() -> None:
     outline = Outline(max_chars=5)
-    outline.note(0, "this frame cannot be read")
+    outline.write_remark(0, "this frame cannot be read")
     assert str(outline) == ""
 
 

@@ -63,36 +63,36 @@ def _event(method: str, params: dict[str, Any]) -> wire.CdpEvent:
 
 async def test_frames_that_hang_are_waited_for_together(autojump_clock: trio.testing.MockClock) -> None:
     began = trio.current_time()
-    (frame,) = await PlayedPage(None).page.frames()
+    (frame,) = await PlayedPage(None).page.find_frames()
     assert frame.url == SHOP
     assert trio.current_time() - began == FRAME_S
 
 
 async def test_what_fails_for_all_of_a_tab_is_raised_as_it_is() -> None:
     with pytest.raises(CallError, match="tab 1"):
-        await PlayedPage(CallError(Code.NO_SUCH_TAB, "tab 1", handed=False)).page.frames()
+        await PlayedPage(CallError(Code.NO_SUCH_TAB, "tab 1", handed=False)).page.find_frames()
 
 
 async def test_a_document_that_goes_while_it_is_looked_into_is_told_as_gone() -> None:
     page = PlayedPage(CallError(Code.INVALID_PARAMS, "gone", handed=False)).page
     with pytest.raises(GoneError, match="went to another document meanwhile"):
-        await page.call("read")
+        await page.call_script("read")
 
 
 async def test_a_page_that_did_not_load_is_known_by_its_address() -> None:
     played = PlayedPage(CallError(Code.INVALID_PARAMS, "gone", handed=False))
     played.unreachable = BANK
-    assert (await played.page.main()).url == BANK
-    assert await played.page.call("read") == FAILED
+    assert (await played.page.main_frame()).url == BANK
+    assert await played.page.call_script("read") == FAILED
 
 
 async def test_a_tab_that_the_browser_lets_no_extension_control_is_known_by_the_error_code() -> None:
     page = PlayedPage(CallError(Code.TAB_NOT_CONTROLLABLE, "Tab 1 shows chrome://version", handed=False)).page
     with pytest.raises(NotControllableError, match="Tab 1 shows chrome://version"):
-        await page.command("Page.captureScreenshot", session="S1")
+        await page.run_command("Page.captureScreenshot", session="S1")
 
 
 async def test_an_older_extension_that_sends_another_code_causes_an_ordinary_command_error() -> None:
     page = PlayedPage(CallError(Code.INVALID_PARAMS, "Tab 1 cannot be controlled", handed=False)).page
     with pytest.raises(CommandError, match="Tab 1 cannot be controlled"):
-        await page.command("Page.captureScreenshot", session="S1")
+        await page.run_command("Page.captureScreenshot", session="S1")

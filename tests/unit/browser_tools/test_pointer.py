@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from bridge.browser_tools.page.page import Frame, Numbering, Page
-from bridge.browser_tools.page.pointer import DRAG_BEGINS, steps
+from bridge.browser_tools.page.pointer import DRAG_BEGINS, drag_points
 from bridge.browser_tools.page.screenshots import BAR_S, MAX_EDGE, MAX_PIXELS, Point, Rect, View, view_of
 from bridge.browser_tools.tool_output import ToolError
 
@@ -65,10 +65,10 @@ def test_a_coordinate_outside_is_refused_with_the_size(outside: list[float]) -> 
 
 def test_a_region_may_go_beyond_the_screenshot_as_far_as_the_page_does() -> None:
     seen = view(780, 437, top=100, page=2000)
-    assert seen.part([0, 0, 100, 100]) == Rect(0, 0, 100, 100)
-    assert seen.part([-50, -5000, 9999, 9999]) == seen.whole == Rect(0, -100, 780, 1900)
-    assert seen.shows(Rect(0, 0, 780, 437))
-    assert not seen.shows(seen.whole)
+    assert seen.region_at([0, 0, 100, 100]) == Rect(0, 0, 100, 100)
+    assert seen.region_at([-50, -5000, 9999, 9999]) == seen.whole == Rect(0, -100, 780, 1900)
+    assert seen.contains_region(Rect(0, 0, 780, 437))
+    assert not seen.contains_region(seen.whole)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_a_region_may_go_beyond_the_screenshot_as_far_as_the_page_does() -> None
 )
 def test_a_region_without_any_of_the_page_is_refused(nothing: list[float]) -> None:
     with pytest.raises(ToolError, match="nothing of the page in it"):
-        view(780, 437).part(nothing)
+        view(780, 437).region_at(nothing)
 
 
 def test_a_drag_begins_with_a_move_that_no_click_makes_and_ends_where_it_should() -> None:
-    way = steps(Point(0, 0), Point(100, 50))
+    way = drag_points(Point(0, 0), Point(100, 50))
     assert way[0] == Point(DRAG_BEGINS, DRAG_BEGINS / 2)
     assert way[-1] == pytest.approx((100, 50))
     assert [point.x for point in way] == sorted(point.x for point in way)
@@ -88,12 +88,12 @@ def test_a_drag_begins_with_a_move_that_no_click_makes_and_ends_where_it_should(
 
 @pytest.mark.parametrize("end", [(0, 0), (3, 1)])
 def test_a_drag_of_nearly_nothing_ends_where_it_should(end: tuple[float, float]) -> None:
-    assert steps(Point(0, 0), Point(*end))[-1] == end
+    assert drag_points(Point(0, 0), Point(*end))[-1] == end
 
 
 def test_more_of_a_page_than_can_be_drawn_at_once_is_refused_with_the_most() -> None:
     with pytest.raises(ToolError, match="20000 pixels are the most"):
-        view(780, 437, page=100_000).part([0, 0, 780, 30_000])
+        view(780, 437, page=100_000).region_at([0, 0, 780, 30_000])
 
 
 class Barred(Page):

@@ -37,7 +37,7 @@ def kept_choosers(tools: PlayedTools) -> list[bool]:
 
 
 def pages(tools: PlayedTools) -> dict[tuple[str, int], Any]:
-    return tools.tools.runner.state(tools.session).pages
+    return tools.tools.runner.state_of(tools.session).pages
 
 
 async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(

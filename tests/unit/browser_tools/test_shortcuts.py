@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from bridge.browser_tools.tools.shortcuts import ShortcutCommandError, steps, values
+from bridge.browser_tools.tools.shortcuts import ShortcutCommandError, make_steps, parse_values
 from bridge.config.shortcuts_file import ShortcutsError, read_shortcuts
 from fake_tool_client import SHOP, PlayedTools, own_tab
 
@@ -118,7 +118,7 @@ def test_words_behind_a_command_are_parameters_by_name_or_in_order(
     tmp_path: Path, words: str, expected: dict[str, str]
 ) -> None:
     write(tmp_path, REPORT)
-    assert values(read_shortcuts(tmp_path)[0], words) == expected
+    assert parse_values(read_shortcuts(tmp_path)[0], words) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_words_behind_a_command_are_parameters_by_name_or_in_order(
 def test_words_that_do_not_fit_are_refused(tmp_path: Path, words: str, says: str) -> None:
     write(tmp_path, REPORT)
     with pytest.raises(ShortcutCommandError, match=says):
-        values(read_shortcuts(tmp_path)[0], words)
+        parse_values(read_shortcuts(tmp_path)[0], words)
 
 
 def test_places_are_filled_as_they_ask_and_other_braces_stay(tmp_path: Path) -> None:
     write(tmp_path, REPORT)
-    first, second = steps(read_shortcuts(tmp_path)[0], {"query": '"tea" & {page}', "page": "2"})
+    first, second = make_steps(read_shortcuts(tmp_path)[0], {"query": '"tea" & {page}', "page": "2"})
     assert first.input == {"url": "https://shop.example/search?q=%22tea%22%20%26%20%7Bpage%7D&page=2"}
     assert second.input["text"] == r'const q = "\"tea\" & {page}"; f({ q }, 2)'
 
@@ -150,7 +150,7 @@ def test_places_are_found_at_any_depth(tmp_path: Path) -> None:
         "[[shortcut]]\nname = 'a'\nparameter = [{ name = 'x' }]\n"
         "[[shortcut.step]]\ntool = 'computer'\ninput = { to = [{ deep = '{x}' }, 3, true] }",
     )
-    assert steps(read_shortcuts(tmp_path)[0], {"x": "9"})[0].input == {"to": [{"deep": "9"}, 3, True]}
+    assert make_steps(read_shortcuts(tmp_path)[0], {"x": "9"})[0].input == {"to": [{"deep": "9"}, 3, True]}
 
 
 # ── The tools ───────────────────────────────────────────────────────────────────────────────────────────────

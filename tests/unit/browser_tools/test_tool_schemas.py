@@ -71,12 +71,12 @@ def test_all_of_them_are_there_and_no_others() -> None:
 @every_tool
 def test_the_input_schema_is_the_one_that_clients_know(tool: Tool[Any, Any]) -> None:
     known = without_descriptions(KNOWN[tool.name])
-    assert without_descriptions(tool.definition()["inputSchema"]) == known
+    assert without_descriptions(tool.make_definition()["inputSchema"]) == known
 
 
 @every_tool
 def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any, Any]) -> None:
-    for schema in (tool.definition()["inputSchema"], tool.definition()["outputSchema"]):
+    for schema in (tool.make_definition()["inputSchema"], tool.make_definition()["outputSchema"]):
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert schema["type"] == "object"
         assert "$ref" not in json.dumps(schema)
@@ -86,7 +86,7 @@ def test_both_schemas_are_json_schema_2020_12_of_objects(tool: Tool[Any, Any]) -
 def test_it_has_a_title_a_description_of_a_bounded_length_and_described_arguments(
     tool: Tool[Any, Any],
 ) -> None:
-    definition = tool.definition()
+    definition = tool.make_definition()
     assert definition["title"]
     assert 40 < len(definition["description"]) <= MAX_DESCRIPTION
     properties = definition["inputSchema"]["properties"]
@@ -95,7 +95,7 @@ def test_it_has_a_title_a_description_of_a_bounded_length_and_described_argument
 
 @every_tool
 def test_its_hints_say_what_it_may_do(tool: Tool[Any, Any]) -> None:
-    hints = tool.definition()["annotations"]
+    hints = tool.make_definition()["annotations"]
     assert hints["readOnlyHint"] is (tool.name in READ_ONLY)
     assert hints.get("destructiveHint", False) is (tool.name in DESTRUCTIVE)
 
@@ -106,7 +106,7 @@ def test_an_unknown_argument_is_refused_by_its_name(tool: Tool[Any, Any]) -> Non
         return
     given = {name: sample(schema) for name, schema in KNOWN[tool.name]["properties"].items()}
     with pytest.raises(CallError, match="surprise"):
-        tool.read(Arguments.of({**given, "surprise": 1}))
+        tool.read_arguments(Arguments.of({**given, "surprise": 1}))
 
 
 @every_tool
@@ -114,7 +114,7 @@ def test_numbers_switches_and_lists_may_be_written_as_text(tool: Tool[Any, Any])
     schemas = KNOWN[tool.name]["properties"]
     given = {name: sample(schema) for name, schema in schemas.items()}
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
-    assert plain(tool.read(Arguments.of(texts))) == plain(tool.read(Arguments.of(given)))
+    assert plain(tool.read_arguments(Arguments.of(texts))) == plain(tool.read_arguments(Arguments.of(given)))
 
 
 def plain(given: Any) -> Any:

@@ -24,11 +24,11 @@ def tools(nursery: trio.Nursery, tmp_path: Path) -> PlayedTools:
 async def test_a_model_that_begins_to_answer_lets_go_of_tabs_in_which_nothing_captures(
     tools: PlayedTools,
 ) -> None:
-    kept = tools.tools.runner.state(tools.session)
+    kept = tools.tools.runner.state_of(tools.session)
     pages = kept.pages
     for tab_id in (1, 2):
         page = pages["h1", tab_id] = Page(tools.transport, "h1", tab_id, SESSION, kept.numbering)
-        page.subscribe()
+        page.begin_subscription()
     pages["h1", 2].holds.add("console")
     told = await tools.call("turn_answer_start")
     assert told.text == "Go on with your answer. 1 tab of yours is still captured."

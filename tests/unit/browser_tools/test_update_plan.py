@@ -147,7 +147,7 @@ async def test_it_says_what_would_be_allowed_and_by_which_rule_and_asks_nobody(
     tools = PlayedTools(nursery, tmp_path, RULES, sites="ask")
     tools.connect(own_tab(1), at(f"{SHOP}/", 3))
     tools.says("always")
-    tools.tools.runner.state(tools.session).tab_id = 1
+    tools.tools.runner.state_of(tools.session).tab_id = 1
     told = await tools.call("permissions_check", **given)
     assert told.structured["allowed"] == allowed
     assert told.structured["rule"].startswith(rule)

@@ -61,7 +61,7 @@ def test_a_file_below_a_configured_folder_is_read(project: Path, tmp_path: Path)
 
 def test_a_name_that_says_nothing_of_the_content_has_no_type(project: Path) -> None:
     (project / "Makefile").write_bytes(b"all:\n")
-    assert read_files(["Makefile"], Folders(str(project)))[0].mime_type == ""
+    assert read_files(["Makefile"], Folders(str(project)))[0].guess_mime_type == ""
 
 
 @pytest.mark.parametrize(

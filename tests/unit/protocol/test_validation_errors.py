@@ -183,5 +183,5 @@ TOOL = Tool(name="order", title="", description="", input_type=CupOrder, output_
 def test_a_rejected_argument_is_explained_to_the_model(arguments: dict[str, Any], said: str) -> None:
     whole = {"size": "small", **arguments} if arguments else arguments
     with pytest.raises(CallError) as refused:
-        TOOL.read(Arguments.of(whole))
+        TOOL.read_arguments(Arguments.of(whole))
     assert refused.value.detail == said

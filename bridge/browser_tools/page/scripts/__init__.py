@@ -72,7 +72,7 @@ _FILES = (
 
 
 @cache
-def script() -> str:
+def joined_script() -> str:
     """One expression that puts `mcpb` into the world that it is evaluated in."""
     folder = resources.files(__name__)
     parts = (folder.joinpath(f"{name}.js").read_text("utf-8") for name in _FILES)
