@@ -13,7 +13,12 @@ from typing import Any
 import msgspec
 import trio
 
-from bridge.browser_tools.page.bound_documents import get_untouched_documents, has_left
+from bridge.browser_tools.page.bound_documents import (
+    get_untouched_documents,
+    has_left,
+    has_run_commands,
+    unbind_documents,
+)
 from bridge.browser_tools.session import permissions, tab_access
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressReports
@@ -205,6 +210,9 @@ class ToolRunner:
         except CallError as error:
             if error.code == Code.TIMED_OUT and error.handed and context.tool.is_read_only:
                 raise ToolError(_BUSY) from None
+            if error.code == Code.PAUSED and not context.tool.is_read_only and has_run_commands():
+                # The pause came during the call: earlier commands, such as a first key, have run.
+                error.handed = True
             raise
         if limit.cancelled_caught:
             raise CallError(Code.TIMED_OUT, f"{tool.name} may take {tool.limit_s:g} s", handed=True)
@@ -224,6 +232,7 @@ class ToolRunner:
 
     async def _run_step(self, context: CallContext, arguments: Arguments, step: int) -> ToolResult:
         """Run a step of a batch, with a record of its own."""
+        unbind_documents()
         batch_id, began = context.recording.batch, trio.current_time()
         recording = CallRecord(
             context.session,

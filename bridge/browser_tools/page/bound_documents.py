@@ -37,6 +37,11 @@ def bind_document(tab: TabKey, document_id: str) -> None:
     _documents.set({**_documents.get(), tab: BoundDocument(document_id)})
 
 
+def unbind_documents() -> None:
+    """Forget the documents of the running task, before its next step."""
+    _documents.set(MappingProxyType({}))
+
+
 def get_document(tab: TabKey) -> BoundDocument:
     """Return the document that the running task is bound to in a tab."""
     return _documents.get().get(tab, _NONE)
@@ -44,8 +49,12 @@ def get_document(tab: TabKey) -> BoundDocument:
 
 def get_untouched_documents() -> Mapping[TabKey, BoundDocument]:
     """Return the documents of the running task if none of its commands has had a result, else nothing."""
-    documents = _documents.get()
-    return {} if any(document.commands for document in documents.values()) else documents
+    return {} if has_run_commands() else _documents.get()
+
+
+def has_run_commands() -> bool:
+    """Return whether a command of the running task has had a result in a bound document."""
+    return any(document.commands for document in _documents.get().values())
 
 
 def has_left(error: CallError) -> bool:

@@ -1,6 +1,7 @@
 """The gate before the browser's own tools: pauses, policy, whose tab it is, and what the person is asked."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
@@ -16,8 +18,9 @@ from bridge.hub.transport import QUESTION_S
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
 from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, at, own_tab
-from fake_transport import browser_hello
+from fake_transport import Answer, Asked, browser_hello
 from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 NOTHING_RAN = "Nothing was run."
 
@@ -473,6 +476,26 @@ async def test_a_paused_site_and_a_paused_client_are_refused(nursery: trio.Nurse
     assert paused in await tools.ask_fails("navigate", url=SHOP)
     tools.transport.announce("h1", wire.Paused(sessions=[SESSION]))
     assert "The user paused you. Nothing was run." in await tools.ask_fails("tabs_create_mcp")
+
+
+@pytest.mark.parametrize(("has_begun", "text"), [(False, "Nothing was run."), (True, "It may have run")])
+async def test_a_pause_during_a_call_says_whether_a_command_has_run(
+    nursery: trio.Nursery, tmp_path: Path, has_begun: bool, text: str
+) -> None:
+    tools = PlayedTools(nursery, tmp_path)
+    tools.connect(own_tab(1))
+    paused = CallError(Code.PAUSED, SHOP, handed=False)
+    tree = {"frameTree": {"frame": {"id": "f1", "url": f"{SHOP}/", "loaderId": "l1"}}}
+    commands: Iterator[Answer] = iter([tree, paused] if has_begun else [paused])
+    obey = tools.transport.on_request
+
+    def play(asked: Asked) -> Answer:
+        return next(commands) if isinstance(asked.params, wire.ForwardCdpCommand) else obey(asked)
+
+    tools.transport.on_request = play
+    assert f"The user paused {SHOP}. {text}" in await tools.ask_fails(
+        "computer", action="key", text="a b", tabId=1
+    )
 
 
 # ── Small things ────────────────────────────────────────────────────────────────────────────────────────────
