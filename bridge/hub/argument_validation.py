@@ -214,7 +214,7 @@ def _log_unchecked(name: str, reason: str) -> None:
     )
 
 
-# ── What is told ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reports of errors ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _format_errors(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> Iterator[str]:

@@ -79,7 +79,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "description": (
             "Lists the tools that the pages in the user's open browser tabs offer right now, and where "
             "each one lives. Call it when you expect a page's tool and do not see it, or after a page has "
-            "changed; when nothing is connected it says what is missing and how to mend it."
+            "changed; when nothing is connected it reports the problem and the command that fixes it."
         ),
         "inputSchema": {
             "type": "object",

@@ -262,7 +262,7 @@ class PageCall:
     def _finish_call(self, outcome: Outcome, how: Answer | Exception) -> None:
         self._is_over = True
         self._operation = FINISHED  # it knows this call: neither is to keep the other
-        self._on_finished(outcome)  # first: whoever waits need not wait for the record
+        self._on_finished(outcome)  # First, so that the caller does not wait for the record.
         self._record_end(how)
 
     def _record_end(self, how: Answer | Exception | None) -> None:

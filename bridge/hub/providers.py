@@ -73,7 +73,7 @@ class NoProvider:
 
     async def run(self, record: CallRecord, observer: CallObserver) -> Answer:  # noqa: ARG002
         """See `Provider`."""
-        raise AssertionError(f"nobody provides {record.name}")
+        raise AssertionError(f"no provider has the tool {record.name}")
 
     def resources(self, session: Session) -> list[Resource]:  # noqa: ARG002
         """See `Provider`."""

@@ -100,7 +100,7 @@ class TabOpener:
             _log.debug("%s offers no %s yet", entry.origin, entry.own_name)
         detail = (
             f"{entry.origin} was opened in a tab of its own and offers no {entry.own_name} there; "
-            "it may want a person to sign in"
+            "the user may have to sign in there"
         )
         raise CallError(Code.NO_LONGER_OFFERED, detail, handed=False)
 

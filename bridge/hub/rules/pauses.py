@@ -55,13 +55,6 @@ class Pauses:
             if is_later(change, had := known.change_of(target)) and (had or change.paused)
         ]
 
-    def sites_for(self, session: Session) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the site patterns that are paused for a session: today the same for all.
-
-        `Registry.pauses` is another object whenever what is paused has changed, and `Router.news` wakes then.
-        """
-        return self.sites
-
     def pattern_of(self, origin: str) -> str:
         """Return the pattern that pauses an origin; empty when it is not paused."""
         return next((pattern for pattern in self.sites if matches_pattern(pattern, origin)), "")

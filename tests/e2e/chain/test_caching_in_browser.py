@@ -91,7 +91,7 @@ async def test_a_page_that_offers_it_no_more_is_opened_in_vain_and_says_so(
             for _ in range(2):
                 is_error, text = await call(client, chain.name("count", tab=None))
                 assert is_error
-                assert "offers no count there; it may want a person to sign in" in text
+                assert "offers no count there; the user may have to sign in there" in text
             assert len(await pages_of(browser, chain)) == 1
 
 

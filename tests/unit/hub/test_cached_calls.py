@@ -199,7 +199,7 @@ async def test_a_page_that_is_there_without_the_tool_is_left_alone(
     session = Session("ours")
     nursery.start_soon(transport_says_soon, transport)
     for _ in range(2):
-        assert "may want a person to sign in" in failure_of(await router.call(session, ANY, Arguments.of({})))
+        assert "may have to sign in" in failure_of(await router.call(session, ANY, Arguments.of({})))
     assert len(browser.opened) == 1
     transport.announce("h1", tools(11, "getCart"))
     assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
