@@ -1,6 +1,6 @@
-"""A Chromium with a throw-away profile, driven over a DevTools pipe. No driver program, no listening port.
+"""Chromium with a temporary profile, driven over a DevTools pipe, without a driver program or a port.
 
-The pipe is the browser's life: when our end closes, by `close` or because we died, the browser ends.
+The browser ends when the pipe closes, by `close` or because this process died.
 
     async with open_chromium(profile) as chromium:
         await chromium.load_extension(extension)
@@ -45,7 +45,7 @@ END_SECONDS = 10.0
 """After the pipe is closed; Chromium needs about 0.1 s. Then it is killed."""
 POLL_SECONDS = 0.02
 SERVER_ERROR = -32000
-"""What Chromium answers to a script when the page leaves before it ends."""
+"""Code of a script whose page is left before it ends."""
 
 FLAGS = (
     "--headless=new",
@@ -74,7 +74,7 @@ class ScriptError(Exception):
 
 
 def find_chromium() -> Path | None:
-    """The browser to use: what `MCPB_CHROMIUM` names (empty: none), else the first of EXECUTABLES on PATH.
+    """Return the browser: that of `MCPB_CHROMIUM` (empty: none), else the first of EXECUTABLES on PATH.
 
     Raises:
         ChromiumError: `MCPB_CHROMIUM` names no program.
@@ -100,7 +100,7 @@ class Page:
     async def send(
         self, method: str, params: Params | None = None, timeout_s: float = LOAD_SECONDS
     ) -> Params:
-        """A DevTools command to this page: `DevTools.send`."""
+        """Send a DevTools command to this page: `DevTools.send`."""
         return await self._devtools.send(method, params, self.session, timeout_s)
 
     async def load(self, url: str, timeout_s: float = LOAD_SECONDS) -> None:
@@ -124,7 +124,7 @@ class Page:
                 pass
 
     async def evaluate(self, expression: str, timeout_s: float = LOAD_SECONDS) -> Any:
-        """The JSON value of an expression; a promise is waited for.
+        """Return the JSON value of an expression; promises are awaited.
 
         Raises:
             ScriptError: it threw.
@@ -171,7 +171,7 @@ class Chromium:
     async def send(
         self, method: str, params: Params | None = None, session: str = "", timeout_s: float = LOAD_SECONDS
     ) -> Params:
-        """A DevTools command: `DevTools.send`."""
+        """Send a DevTools command: `DevTools.send`."""
         return await self.devtools.send(method, params, session, timeout_s)
 
     async def load_extension(self, directory: Path) -> str:
@@ -187,7 +187,7 @@ class Chromium:
         return extension_id
 
     async def open_page(self, url: str, timeout_s: float = LOAD_SECONDS) -> Page:
-        """A new tab with a loaded page: `Page.load`."""
+        """Open a tab with a loaded page: `Page.load`."""
         created = await self.send("Target.createTarget", {"url": "about:blank"})
         page = await self.attach(created["targetId"])
         try:
@@ -198,7 +198,7 @@ class Chromium:
         return page
 
     async def targets(self, kind: str = "page") -> list[Params]:
-        """What there is to attach to: `page`, `service_worker`, ... (TargetInfo objects)."""
+        """Return the TargetInfo objects of a type: `page`, `service_worker`, ..."""
         answer = await self.send("Target.getTargets")
         return [target for target in answer["targetInfos"] if target["type"] == kind]
 
@@ -298,6 +298,6 @@ def _sandbox() -> Sequence[str]:
 
 
 def _environment(profile: Path) -> dict[str, str]:
-    """Ours, without what leads to the person's own settings."""
+    """Return the environment without variables that lead to the user's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     return {**kept, "HOME": str(profile)}

@@ -1,6 +1,6 @@
-"""DevTools commands and events over a pipe: JSON messages, each ended by a zero byte.
+"""DevTools commands and events over a pipe: JSON messages, each followed by a zero byte.
 
-What Chromium calls a session (one attached page or worker) is `session` here; the browser itself has none.
+A `session` is Chromium's: one attached page or worker; the browser itself has none.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Events:
         self._heard = heard
 
     async def next(self) -> Params:
-        """The next one's params.
+        """Return the params of the next event.
 
         Raises:
-            BrowserGoneError: there will be none.
+            BrowserGoneError: the browser has ended.
         """
         try:
             return await self._heard.receive()
@@ -74,12 +74,12 @@ class DevTools:
         session: str = "",
         timeout_s: float = COMMAND_SECONDS,
     ) -> Params:
-        """A command's result.
+        """Run a command; return its result.
 
         Raises:
-            DevToolsError: the browser refused it.
-            BrowserGoneError: the browser ended before it answered.
-            trio.TooSlowError: no answer within `timeout_s`.
+            DevToolsError: the browser rejected it.
+            BrowserGoneError: the browser ended before its response.
+            trio.TooSlowError: no response within `timeout_s`.
         """
         if self._gone:
             raise BrowserGoneError(f"{method}: the browser has ended")
@@ -103,7 +103,7 @@ class DevTools:
 
     @contextmanager
     def listen(self, event: str, session: str = "") -> Iterator[Events]:
-        """The events of this name from now on."""
+        """Collect the events of this name from now on."""
         told, heard = trio.open_memory_channel[Params](math.inf)
         listeners = self._listeners.setdefault((event, session), [])
         listeners.append(told)

@@ -1,7 +1,7 @@
-"""What the demo plays on: a throw-away directory, the shop, and a browser that has it open.
+"""Environment of the demo: a temporary directory, the shop, and a browser that shows it.
 
-All that is written is below one directory: the browser's profile (and in it the host manifest), mcpb's home
-(the endpoint, the wrapper), and the logs that are shown when something goes wrong.
+All files are below one directory: the browser's profile (with the host manifest), mcpb's home (endpoint,
+wrapper), and the logs that are shown after a failure.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Place:
 
     @property
     def browser_log(self) -> Path:
-        """What browser and native host say on stderr."""
+        """Stderr of browser and native host."""
         return self.directory / "browser.log"
 
     @property
     def bridge_log(self) -> Path:
-        """What the bridge says on stderr."""
+        """Stderr of the bridge."""
         return self.directory / "bridge.state.log_file"
 
     @property
@@ -67,18 +67,18 @@ class Shop(Protocol):
 
     @property
     def browser(self) -> str:
-        """Which browser, for people."""
+        """Display name of the browser."""
 
     @property
     def url(self) -> str:
-        """Where the page is from."""
+        """Address of the page."""
 
     @property
     def is_real(self) -> bool:
-        """Whether the browser is."""
+        """True if the browser is real."""
 
     async def shown(self) -> str:
-        """What the page itself shows now."""
+        """Return the text that the page shows now."""
 
 
 @dataclass
@@ -95,10 +95,10 @@ class _RealShop:
 
 @asynccontextmanager
 async def shop_in_chromium(place: Place, executable: Path) -> AsyncIterator[Shop]:
-    """A real browser with our extension.
+    """Open the shop in a real browser with the extension.
 
     Raises:
-        ChromiumError, DevToolsError: it did not start, or did not take the extension.
+        ChromiumError, DevToolsError: the browser did not start, or rejected the extension.
     """
     with place.browser_log.open("wb") as log, served_page(shop.page()) as url:
         async with open_chromium(
@@ -110,7 +110,7 @@ async def shop_in_chromium(place: Place, executable: Path) -> AsyncIterator[Shop
 
 
 def _extension() -> Path:
-    """The unpacked extension. It is data and has no `__init__.py`: a browser refuses names that begin so."""
+    """Return the unpacked extension: browsers reject directories with names such as `__init__.py`."""
     return Path(next(iter(extension.__path__)))
 
 

@@ -1,7 +1,7 @@
-"""`mcpb demo`: a page's tools, called by an MCP client, from end to end and for everybody to read.
+"""`mcpb demo`: an MCP client calls a page's tools, end to end, with readable output.
 
 The browser is real where one is found; native host and bridge are always real processes, and the client is
-the mcp package's own. All that is written is below one temporary directory, which is removed at the end.
+the mcp package's own. All files are below one temporary directory, which is removed at the end.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
 CLICKED = 'button "€4.50"'
 """In the page's outline: what the client clicks, on green tea."""
 BOUGHT = "Total €4.50"
-"""What the page must show then."""
+"""Text of the page after the purchase."""
 REF = re.compile(r"\bref_\d+\b")
 ORDERED = "Order 1: 2 × green tea, 1 × teapot, €33.00. Thank you!"  # noqa: RUF001
-"""What the page must show in the end."""
+"""Text of the page at the end."""
 
 
 class DemoError(Exception):
@@ -136,7 +136,7 @@ async def _open_shop(stack: AsyncExitStack, place: Place) -> Shop:
 
 @asynccontextmanager
 async def _client(place: Place) -> AsyncIterator[Client]:
-    """An MCP client as any other: it starts `mcpb bridge` and talks to it over stdio."""
+    """Connect an MCP client: it starts `mcpb bridge` and speaks with it over stdio."""
     bridge = StdioServerParameters(
         command=sys.executable, args=["-I", "-m", "bridge", "bridge"], env={"MCPB_HOME": str(place.home)}
     )
@@ -196,7 +196,7 @@ async def _check_page(open_shop: Shop) -> None:
 
 
 async def _act(client: Client, url: str) -> None:
-    """What a client does where a page offers no tool for it: in a tab of its own."""
+    """Use the browser tools in a tab of the client's own, where a page offers no tool."""
     print("\nWhere a page offers no tool, the browser's own do it, in a tab of the client's:")
     await _call(client, "navigate", {"url": url})
     outline = await _call(client, "read_page", {"filter": "interactive"})

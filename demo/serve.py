@@ -1,4 +1,4 @@
-"""`mcpb demo --serve`: the shop's page alone, for a person's own browser and MCP clients."""
+"""`mcpb demo --serve`: serves the shop's page alone, for the user's own browser and MCP clients."""
 
 from __future__ import annotations
 

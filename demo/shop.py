@@ -1,6 +1,6 @@
-"""The shop of shop.html: the page as it is served, and the same shop without a browser.
+"""Shop of the demo: the served page shop.html, and the same shop without a browser.
 
-What it sells and what its tools are called is read from the page, so that it stands in one place.
+Products and tools are read from the page, their only source.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ TITLE = "Tea & Co."
 
 
 def page() -> str:
-    """The page's HTML."""
+    """Return the page's HTML."""
     return (resources.files("demo") / "shop.html").read_text()
 
 
 def tool_names() -> list[str]:
-    """What the page offers, by the page's own names."""
+    """Return the names of the page's tools."""
     return [tool["name"] for tool in _block("tools")]
 
 
@@ -40,7 +40,7 @@ class SimulatedShop:
 
     def __init__(self) -> None:
         self.shown = "Nothing in it yet."
-        """What the page would show."""
+        """Text that the page would show."""
         self._prices: dict[str, int] = _block("prices")
         self._cart: dict[str, int] = {}
         self._orders = 0

@@ -16,10 +16,10 @@ PAUSE_SECONDS = 0.1
 
 @contextmanager
 def throw_away_directory(prefix: str = "mcpb-") -> Iterator[Path]:
-    """A private directory with a short path: sockets in it must fit into an address (108 bytes).
+    """Create a private directory with a short path: sockets in it must fit into an address (108 bytes).
 
     Raises:
-        OSError: it could not be removed, and nothing has changed for the better in TRIES tries.
+        OSError: it could not be removed in TRIES tries.
     """
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     try:

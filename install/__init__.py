@@ -1,5 +1,5 @@
-"""Registering the native host with browsers: a plan is made, shown, and carried out as shown.
+"""Installer of the native host: makes a plan, shows it, and applies it as shown.
 
-browsers (where), wrapper (what the browser starts), ownership and plan (what is written or removed) are pure;
-disk looks and writes; examination says what is wrong; commands is the command line.
+`plan` is pure except for `apply.py`, which reads and writes the disk; `checks` diagnoses an installation;
+`cli` has the commands.
 """

@@ -1,6 +1,6 @@
-"""The browsers we know, and in which folders each looks for host manifests: manifests/browsers.toml.
+"""Table of browsers and their directories of host manifests: manifests/browsers.toml.
 
-Rows of the person's own `browsers.toml`, in mcpb's home, are added or take the place of those they name.
+Rows of the user's `browsers.toml`, in mcpb's home, are added or replace rows with the same name.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from native_host.system.private_files import UnusableFileError
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]
 Exists = Callable[[Path], bool]
-"""Whether a folder is there: how these rules look at the disk."""
+"""Returns whether a directory exists."""
 
 _CHROMIUMS = "NativeMessagingHosts"
-"""How Chromium's folder of a user's manifests is called, everywhere."""
+"""Name of Chromium's directory for a user's manifests."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -51,12 +51,12 @@ class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A row of the table."""
 
     name: str
-    """What `--browser` takes: lower-case letters, digits, hyphens."""
+    """Value of `--browser`: lower-case letters, digits, hyphens."""
     title: str
-    """What people call it."""
+    """Display name."""
     kind: Kind
     evidence: str = ""
-    """Why we believe the row."""
+    """Source of the row."""
     linux: tuple[Place, ...] = ()
     macos: tuple[Place, ...] = ()
     system: dict[System, str] = {}
@@ -64,13 +64,13 @@ class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     windows: tuple[str, ...] = ()
     """Keys below HKEY_CURRENT_USER and HKEY_LOCAL_MACHINE, the surest first; for browsers beside WSL."""
     programs: tuple[str, ...] = ()
-    """How its processes' executables are called."""
+    """Names of its executables."""
     installed: tuple[str, ...] = ()
     """Parts of its executable's path (`/chrome-beta/`), any of them, where others' have the same name."""
     flatpak: tuple[str, ...] = ()
     snap: tuple[str, ...] = ()
     named_only: bool = False
-    """Registered only when the person names it."""
+    """True if it is registered only when the user names it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Target:
     """Titles of the browsers that share it, with commas; empty for a directory that a user named."""
     kind: Kind
     directory: Path
-    """Of manifests."""
+    """Directory of manifests."""
     browser: str = ""
     """The row, the first one that looks here; empty for a folder that was named by hand."""
     data: Path | None = None
@@ -108,10 +108,10 @@ class TableError(UnusableFileError):
 
 
 def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
-    """All rows: ours, and the person's own from `mcpb_home`.
+    """Return all rows: built-in ones, and the user's from `mcpb_home`.
 
     Raises:
-        TableError: the person's file is not such a table.
+        TableError: the user's file is invalid.
     """
     ours = _shipped_rows()
     if mcpb_home is None:
@@ -126,12 +126,12 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
 
 
 def find_browser(name: str, browsers: Sequence[Browser]) -> Browser | None:
-    """The row of that name."""
+    """Return the row with this name."""
     return next((browser for browser in browsers if browser.name == name), None)
 
 
 def nearest(name: str, browsers: Sequence[Browser]) -> str:
-    """The row that was meant by a name, title or program that is none; empty when nothing is like it."""
+    """Return the row closest to an unknown name, title or program; empty without one."""
     spellings = {
         spelling.lower(): browser.name
         for browser in reversed(browsers)  # of a program that several share, the first row's
@@ -142,7 +142,7 @@ def nearest(name: str, browsers: Sequence[Browser]) -> str:
 
 
 def browser_of_program(program: str, browsers: Sequence[Browser]) -> Browser | None:
-    """The browser whose executable this is, by its whole path; the first of those that it could be."""
+    """Return the first browser that may have this executable, by its whole path."""
     named = [browser for browser in browsers if PurePosixPath(program).name in browser.programs]
     placed = [browser for browser in named if any(part in program for part in browser.installed)]
     return next(iter(placed or named), None)
@@ -159,7 +159,7 @@ def user_targets(browser: Browser, machine: Machine, browsers: Sequence[Browser]
 
 
 def present_targets(browsers: Sequence[Browser], machine: Machine, exists: Exists) -> list[Target]:
-    """Where the browsers look that have been used here, unless they must be named; each folder once."""
+    """Return the directories of browsers that were used here, unless they must be named; each once."""
     return _each_folder_once(
         _target(browser, place, machine, browsers)
         for browser in browsers
@@ -171,9 +171,9 @@ def present_targets(browsers: Sequence[Browser], machine: Machine, exists: Exist
 def named_targets(
     browser: Browser, machine: Machine, browsers: Sequence[Browser], exists: Exists
 ) -> list[Target]:
-    """Where a browser looks that the person names: if it has not been used here, wherever it surely will.
+    """Return the directories of a named browser; if it was not used here, those that it will certainly use.
 
-    An empty list: it is not made for this system, as far as the table knows.
+    An empty list: the table has no directory of it for this system.
     """
     places = list(_used_places(browser, machine, browsers, exists))
     places = places or [place for place in _places(browser, machine.system) if not place.hedge]
@@ -181,7 +181,7 @@ def named_targets(
 
 
 def system_target(browser: Browser, machine: Machine) -> Target | None:
-    """Where it looks for hosts of all users; None where nobody knows."""
+    """Return the browser's directory of hosts for all users, or None if unknown."""
     folder = browser.system.get(machine.system)
     if folder is None:
         return None
@@ -190,25 +190,25 @@ def system_target(browser: Browser, machine: Machine) -> Target | None:
 
 
 def user_data_dir_target(user_data_dir: Path) -> Target:
-    """A Chromium that is started with `--user-data-dir` looks there, and at no other user's place."""
+    """Return the directory that a Chromium with `--user-data-dir` reads instead of the user's."""
     directory = user_data_dir / _CHROMIUMS
     return Target("Chromium", "chromium", directory, data=user_data_dir, location=user_data_dir)
 
 
 def directory_target(directory: Path, kind: Kind) -> Target:
-    """A folder of manifests that the person names."""
+    """Return a directory of manifests that the user names."""
     return Target("", kind, directory, location=directory)
 
 
 def folder_target(directory: Path, kind: Kind, browser: str = "") -> Target:
-    """A folder of manifests that is known already, as a person would have named it."""
+    """Return a known directory of manifests, as if the user had named it."""
     if not browser and kind == "chromium" and directory.name == _CHROMIUMS:
         return user_data_dir_target(directory.parent)
     return replace(directory_target(directory, kind), browser=browser)
 
 
 def kind_of_directory(directory: Path, machine: Machine, browsers: Sequence[Browser]) -> Kind:
-    """Which manifests belong into a folder: the table knows, or its name tells (see `_manifests_folder`)."""
+    """Return the kind of manifests in a directory, by the table or by its name (see `_manifests_folder`)."""
     for browser in browsers:
         targets = [*user_targets(browser, machine, browsers), system_target(browser, machine)]
         if any(target and target.directory == directory for target in targets):
@@ -233,7 +233,7 @@ def _used_places(
 
 
 def _lending(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Path:
-    """The browser's folder in which the manifests are: its own, or that of the one it borrows from."""
+    """Return the browser's directory of manifests: its own, or that of the browser it borrows from."""
     if not place.borrows:
         return _settings_path(place.data, browser.kind, machine)
     lender = find_browser(place.borrows, browsers)
@@ -361,7 +361,7 @@ def _meant(given: str, choices: Sequence[str]) -> str:
 
 
 def _faults(browser: Browser) -> Iterator[str]:
-    """What the shape of a row does not say, and what to do about it."""
+    """Yield faults of a row that its type does not exclude, with their remedies."""
     if not _NAME.fullmatch(browser.name):
         yield "name: use lower-case letters and digits, with hyphens between them"
     if not (browser.linux or browser.macos or browser.windows):
@@ -397,7 +397,7 @@ def _path_fault(path: str) -> str:
 
 
 def _check_borrowing(browsers: Sequence[Browser]) -> None:
-    """Of all rows, since one that takes the place of ours may have lent its place to others."""
+    """Check all rows: one that replaces a built-in row may have lent its directory to others."""
     for browser in browsers:
         for where, place, system in _all_places(browser):
             if place.borrows and (fault := _borrowing_fault(browser, place, system, browsers)):

@@ -51,7 +51,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class _NoBrowserError(click.ClickException):
-    """There is none to register with yet, which is nobody's fault: scripts tell it by the exit code."""
+    """No browser to register with yet: scripts recognize it by the exit code."""
 
     exit_code = 3
 
@@ -85,7 +85,7 @@ def _caller(extension_id: str) -> str:
 
 
 def _options(command: _Command) -> _Command:
-    """What both commands take."""
+    """Add the options of both commands."""
     for option in reversed(
         [
             click.option(
@@ -238,15 +238,15 @@ def check_home_owner() -> None:
 
 
 def this_home() -> Home:
-    """Of the person who runs this command."""
+    """Return the installation paths of the user who runs this command."""
     return Home(mcpb_home().absolute(), this_machine().user_home)
 
 
 def this_host() -> Host:
-    """The installation that runs this command.
+    """Return the installation that runs this command.
 
     Raises:
-        click.ClickException: its interpreter will not do.
+        click.ClickException: its interpreter cannot run the host.
     """
     home = this_home()
     for name, path in (("MCPB_HOME", home.path), ("HOME", home.user_home)):
@@ -266,7 +266,7 @@ def _interpreter() -> Path:
 
 
 class _Asked:
-    """The options that both commands take, with the errors that they may mean."""
+    """Options that both commands accept, with their errors."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class _Asked:
             raise click.UsageError(f"Got unexpected extra argument ({word}). {hint}".strip())
 
     def home(self) -> Home:
-        """Whose installation is meant."""
+        """Installation paths of the user, or of all users."""
         if self.level == "user":
             check_home_owner()
             return this_home()
@@ -311,7 +311,7 @@ class _Asked:
         return system_home(self.machine)
 
     def host(self) -> Host:
-        """This installation of mcpb."""
+        """Return this installation of mcpb."""
         home = self.home()
         if self.level == "user":
             return this_host()
@@ -326,18 +326,18 @@ class _Asked:
         return Host(home, interpreter)
 
     def usual(self, ledger: Ledger | None) -> list[Target]:
-        """Where we may be without a ledger."""
+        """Return the directories that may have a manifest of mcpb without a ledger."""
         return as_registered(self.choice.usual(), planning.known_targets(ledger))
 
     def named(self, ledger: Ledger | None) -> list[Target]:
-        """What the names mean."""
+        """Return the directories of the names."""
         try:
             return as_registered(self.choice.named(self.names), planning.known_targets(ledger))
         except UnknownBrowserError as error:
             raise click.BadParameter(str(error), param_hint="--browser") from error
 
     def targets_to_register(self, ledger: Ledger | None, *, take_all: bool) -> tuple[list[Target], list[str]]:
-        """Those, and of each that the person took out, why it stays out."""
+        """Return the directories, and the reason for each that the user has removed."""
         if self.names and not take_all:
             return self.named(ledger), []
         known = [*planning.registered_targets(ledger, look), *planning.deleted_targets(ledger, look)]
@@ -349,7 +349,7 @@ class _Asked:
         return [target for target in found if target not in left_out], list(left_out.values())
 
     def no_browser(self) -> str:
-        """Where was looked."""
+        """Return the error that lists the directories."""
         if self.level == "system":
             return f"no browser is installed here for all users. Name one: {INSTALL} --system --browser NAME"
         return (
@@ -359,13 +359,13 @@ class _Asked:
         )
 
     def belongings(self, home: Home, *, purge: bool) -> list[Path]:
-        """What goes with an uninstallation besides."""
+        """Return the other files that an uninstallation removes."""
         if self.level == "system":
             return []
         return [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
 
     def held(self, home: Home) -> list[str]:
-        """What has to wait."""
+        """Return the files that running processes still use."""
         held = held_by_running_hosts(os.environ, home.path) if self.level == "user" else []
         return [
             f"{folder} is in use by the native host of a running browser, or by what connects MCP clients to "

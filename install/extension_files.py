@@ -1,6 +1,6 @@
-"""The extension for a browser: a copy below the home, where an upgrade cannot pull it away, or a zip.
+"""Extension files: a copy below mcpb's home, which an upgrade does not touch, or a zip.
 
-The extension's manifest for Firefox, made from the one for Chromium: the files beside it are the same.
+Firefox gets the same files with a manifest made from Chromium's.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class UnpackedError(Exception):
 
 
 def unpack(home: Path, kind: Kind = "chromium") -> Path:
-    """Put the extension into `home`, whole or not at all, in place of an earlier copy.
+    """Copy the extension into `home`, whole or not at all, in place of an earlier copy.
 
     Raises:
-        UnpackedError: what is there is not an earlier copy of ours, or the disk refuses.
+        UnpackedError: the directory is not an earlier copy of mcpb's, or cannot be written.
     """
     layout = HomeLayout(home)
     target = layout.extension if kind == "chromium" else layout.firefox_extension
@@ -55,10 +55,10 @@ def unpack(home: Path, kind: Kind = "chromium") -> Path:
 
 
 def pack(file: Path, kind: Kind = "chromium") -> None:
-    """Write the extension as a zip, whole or not at all, in place of an earlier one of ours.
+    """Write the extension as a zip, whole or not at all, in place of an earlier zip of mcpb's.
 
     Raises:
-        UnpackedError: there is no such folder, what is there is no zip of ours, or the disk refuses.
+        UnpackedError: the directory is missing, the file is another one, or it cannot be written.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".mcpb-", dir=file.parent) as beside:
@@ -106,7 +106,7 @@ def _is_earlier_zip(file: Path, new: Path) -> bool:
 
 
 def _identity(manifest_text: bytes) -> str:
-    """What fixes the extension's id: the key, in Firefox the id itself; empty where there is neither."""
+    """Return the member that fixes the extension's id: the key, in Firefox the id; empty without one."""
     try:
         manifest = json.loads(manifest_text)
         gecko = manifest.get("browser_specific_settings", {}).get("gecko", {})
@@ -136,7 +136,7 @@ def _no_caches(_folder: str, names: list[str]) -> list[str]:
 
 
 def _swap(new: Path, target: Path, earlier: Path) -> None:
-    """A directory cannot be renamed over a full one: the earlier copy steps aside first."""
+    """Move the earlier copy away first: a directory cannot be renamed over a full one."""
     if target.exists():
         target.rename(earlier)
     try:
@@ -148,7 +148,7 @@ def _swap(new: Path, target: Path, earlier: Path) -> None:
 
 
 def _write_zip(directory: Path, file: Path) -> None:
-    """The same files make the same zip: sorted, and without their times."""
+    """Write a reproducible zip: sorted, and without times."""
     with ZipFile(file, "x", ZIP_DEFLATED) as archive:
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
             entry = ZipInfo(str(path.relative_to(directory)))
@@ -165,7 +165,7 @@ _NOT_FOR_ADD_ONS = "debugger"
 
 
 def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
-    """What Firefox reads without a warning (tried in Firefox 140)."""
+    """Return a manifest that Firefox reads without a warning (tried in Firefox 140)."""
     manifest = {name: member for name, member in chromium.items() if name not in _UNKNOWN}
     manifest["permissions"] = [name for name in chromium["permissions"] if name != _NOT_FOR_ADD_ONS]
     worker = chromium["background"]["service_worker"]

@@ -280,7 +280,7 @@ class Finding(Message, frozen=True, kw_only=True):
 
     @property
     def command_line(self) -> str:
-        """Unredacted command; empty if there is none."""
+        """Unredacted command; empty without one."""
         return self.command.text if self.command else ""
 
 

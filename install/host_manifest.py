@@ -1,7 +1,4 @@
-"""The host manifest: what a browser wants to read in it, and what it finds wrong with one. Pure.
-
-Who may start the host: extensions, as each kind of browser names them to it and in the host manifest.
-"""
+"""Host manifest: its text, its faults as browsers see them, and the callers that it admits. Sans-IO."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ _SHOWN = 80
 
 
 def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
-    """The file for browsers of this kind: those of `callers` that it knows may start `program`."""
+    """Return the manifest for browsers of this kind, which admits those of `callers` that it knows."""
     template = msgspec.json.decode((resources.files("manifests") / f"{kind}.json").read_text())
     allowed = [caller for caller in callers if is_caller(caller, kind)]
     manifest = {**template, "path": str(program), CALLERS_KEY[kind]: allowed}
@@ -51,7 +48,7 @@ def manifest_text(kind: Kind, program: Path, callers: Sequence[str]) -> str:
 
 
 def read_manifest(content: bytes, kind: Kind | None = None) -> dict[str, Any] | None:
-    """The object in a manifest as browsers of this kind read it, or of any kind; None when there is none."""
+    """Return the object of a manifest as browsers of this kind read it, or of any kind; None if invalid."""
     try:
         manifest = _decoded(content, kind)
     except ValueError:
@@ -60,7 +57,7 @@ def read_manifest(content: bytes, kind: Kind | None = None) -> dict[str, Any] | 
 
 
 def program_named_in(content: bytes, kind: Kind | None = None) -> Path | None:
-    """What a manifest makes the browser start; None when it names no absolute path."""
+    """Return the program of a manifest; None if it names no absolute path."""
     manifest = read_manifest(content, kind) or {}
     named = manifest.get("path")
     if not (isinstance(named, str) and named.startswith("/")):
@@ -69,7 +66,7 @@ def program_named_in(content: bytes, kind: Kind | None = None) -> Path | None:
 
 
 def callers_in(content: bytes, kind: Kind) -> list[str]:
-    """Who may start the program; what is not text is left out."""
+    """Return the callers that a manifest admits; items that are not text are omitted."""
     manifest = read_manifest(content, kind) or {}
     listed = manifest.get(CALLERS_KEY[kind])
     return [_whole(item) for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
@@ -81,11 +78,11 @@ def _whole(text: str) -> str:
 
 
 def manifest_faults(content: bytes, file: Path, kind: Kind, caller: str) -> list[Finding]:
-    """Why a browser of this kind does not let `caller` start the program of this manifest.
+    """Return the reason why a browser of this kind does not let `caller` start the program of this manifest.
 
     The checks are the browser's own, in its order (Chromium: native_messaging_host_manifest.cc and
     launch_context.cc; Firefox: native_manifest.json and NativeManifests.sys.mjs): it stops at the first.
-    Whether the program could be started comes after them (install/program_check.py).
+    install/program_check.py then checks the program.
     """
     manifest = read_manifest(content, kind)
     if manifest is None:
@@ -115,7 +112,7 @@ def _fault(template: str, **values: Part) -> Message:
 
 
 def _decoded(content: bytes, kind: Kind | None) -> Any:
-    """Raises ValueError, which says why there is nothing."""
+    """Decode JSON as a browser does. Raises ValueError with the reason."""
     text = content.removeprefix(_BYTE_ORDER_MARK).decode()
     try:
         plain = text if kind == "firefox" else _without_extras(text)
@@ -138,7 +135,7 @@ def _number(text: str) -> float:
 
 
 def _without_extras(text: str) -> str:
-    """The same as others write it."""
+    """Remove comments and trailing commas, which Chromium accepts."""
     return _TEXT_OR_COMMENT.sub(lambda found: _plain(found[0]) if found[0][0] == '"' else " ", text)
 
 
@@ -198,7 +195,7 @@ def _firefox_faults(manifest: dict[str, Any], file: Path, caller: str) -> Iterat
 
 
 def _shape_faults(manifest: dict[str, Any], kind: Kind) -> Iterator[_Fault]:
-    """What is said of a file before its name is compared."""
+    """Yield the faults that a browser reports before it compares the name."""
     name = manifest.get("name")
     if not (isinstance(name, str) and _NAME[kind].fullmatch(name)):
         yield FindingCode.MANIFEST_NAME, _fault('has no valid "name" ({found})', found=_shown(name))
@@ -295,13 +292,13 @@ OUR_CALLERS = (origin(EXTENSION_ID), FIREFOX_ID)
 
 
 def caller(extension_id: str) -> str | None:
-    """How a browser names this extension; None when it is neither a Chromium nor a Firefox id."""
+    """Return the browser's name for this extension; None without a valid Chromium or Firefox id."""
     if is_caller(origin(extension_id), "chromium"):
         return origin(extension_id)
     return extension_id if is_caller(extension_id, "firefox") else None
 
 
 def is_caller(item: object, kind: Kind) -> bool:
-    """Whether a browser of this kind accepts it in a manifest; one malformed entry spoils the whole file."""
+    """Return whether a browser of this kind accepts the item; one malformed item invalidates the file."""
     rule = _ORIGIN if kind == "chromium" else _ADDON_ID
     return isinstance(item, str) and rule.fullmatch(item) is not None

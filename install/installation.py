@@ -1,4 +1,4 @@
-"""The installation that is registered: where its files are, for whom, and which Python runs it."""
+"""Paths of an installation, and the registered host: the Python that the wrapper starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from native_host import __version__
 from native_host.system.home_layout import HomeLayout
 
 SYSTEM_HOME = "usr/local/lib/mcpb"
-"""Where wrapper and ledger of an installation for all users are, from the root."""
+"""Directory of wrapper and ledger of an installation for all users, from the root."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Home:
 
     @property
     def wrapper(self) -> Path:
-        """What manifests point at."""
+        """Program that manifests name."""
         return HomeLayout(self.path).wrapper
 
     @property
     def ledger(self) -> Path:
-        """What we have written."""
+        """Record of written files."""
         return HomeLayout(self.path).ledger
 
     @property
     def backup(self) -> Path:
-        """Where other people's files wait that stood in our places."""
+        """Directory for files of others that were moved away."""
         return HomeLayout(self.path).backup
 
     @property
     def run(self) -> Path:
-        """Where hosts put their sockets, unless the system has a better place."""
+        """Directory of the hosts' sockets, unless the system has a better one."""
         return HomeLayout(self.path).run
 
     @property
@@ -50,28 +50,28 @@ class Home:
 
     @property
     def directory_mode(self) -> int:
-        """For the person alone, where it is the person's."""
+        """Return the mode of directories: private for a user's installation."""
         return 0o700 if self.level == "user" else 0o755
 
     @property
     def program_mode(self) -> int:
-        """Of the wrapper."""
+        """Return the mode of the wrapper."""
         return 0o700 if self.level == "user" else 0o755
 
     @property
     def file_mode(self) -> int:
-        """Of manifests and of the ledger; Chromium and Firefox run as the same user and ask for no more."""
+        """Return the mode of manifests and of the ledger; Chromium and Firefox run as the same user."""
         return 0o600 if self.level == "user" else 0o644
 
 
 def system_home(machine: Machine) -> Home:
-    """Of an installation for all users of this machine."""
+    """Return the paths of an installation for all users of this machine."""
     return Home(machine.root / SYSTEM_HOME, machine.user_home, "system")
 
 
 @dataclass(frozen=True)
 class Host:
-    """What the wrapper starts."""
+    """Host that the wrapper starts."""
 
     home: Home
     interpreter: Path

@@ -1,10 +1,7 @@
-"""Which Python the wrapper starts, and whether it will do: it must have mcpb with -I, and stay there.
+"""Python interpreter for the wrapper: it must import mcpb with -I, stay, and be accessible.
 
-Access of other users of the machine to the interpreter.
-
-Where mcpb came from, so that it can be installed again: the clone that its record names.
-
-It is not published: on a package index the name may be anybody's, and nobody is sent there.
+It also finds the clone that mcpb was installed from. mcpb is not on a package index, where the name may
+belong to others.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from native_host.system.home_layout import user_home
 PROBE_SECONDS = 20.0
 
 _CACHE_TAG = "CACHEDIR.TAG"
-"""What marks a cache (https://bford.info/cachedir). uv and pipx write it also into environments that stay."""
+"""Mark of a cache (https://bford.info/cachedir). uv and pipx also write it into permanent environments."""
 _BUILD_PREFIXES = ("pip-build-env-", "build-env-", ".mount_")
 """Folders of builds by pip and build, and of a mounted AppImage: gone when the command ends."""
 
@@ -36,10 +33,10 @@ class InterpreterError(Exception):
 
 
 def current_interpreter() -> Path:
-    """The interpreter that runs this command: of its environment, not what a link there leads to.
+    """Return the interpreter of this environment, not the file that its link names.
 
     Raises:
-        InterpreterError: it will vanish, or cannot run the native host the way the wrapper will.
+        InterpreterError: it is temporary, or cannot run the native host as the wrapper will.
     """
     interpreter = Path(sys.executable)
     if not interpreter.is_absolute():
@@ -69,7 +66,7 @@ def vanishing(environment: Path, user_home: Path, environ: Mapping[str, str]) ->
 
 
 def is_temporary(environment: Path) -> bool:
-    """Whether it is where systems clean up, in days or at the next start. It may be meant, as for a trial."""
+    """Return whether it lies in a temporary directory, which may be intended for a trial."""
     temporary = {Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/private/tmp")}  # noqa: S108
     return not temporary.isdisjoint(environment.parents)
 
@@ -85,7 +82,7 @@ def _known_caches(user_home: Path, environ: Mapping[str, str]) -> set[Path]:
 
 
 def _prove(interpreter: Path) -> None:
-    """With -I the person's own site directory is not searched: what was installed there is not found."""
+    """Check the interpreter with -I, which ignores the user's site directory."""
     probe = [str(interpreter), "-I", "-c", "import native_host.__main__"]
     ended = subprocess.run(
         probe, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
@@ -97,9 +94,9 @@ def _prove(interpreter: Path) -> None:
 
 
 def unreachable(interpreter: Path) -> Path | None:
-    """The first folder or file on the way to an interpreter that is closed to other users; None: it is open.
+    """Return the first path on the way to an interpreter that other users cannot read; None: all can.
 
-    The way leads to the file itself, to what it is a link to, and to the packages beside it.
+    The way includes the file, the target of a link, and the packages beside it.
     """
     ends = [interpreter, interpreter.resolve(), Path(__file__)]
     ends += [Path(entry) for entry in sys.path if Path(entry).is_absolute() and Path(entry).exists()]
@@ -116,7 +113,7 @@ _SCRIPT = "install/install.sh"
 
 
 def clone() -> Path | None:
-    """The folder that this mcpb was installed from; None when that is not known, or it is gone.
+    """Return the directory that this mcpb was installed from; None if unknown or gone.
 
     pip, pipx and uv record it (https://packaging.python.org/en/latest/specifications/direct-url/).
     """

@@ -1,6 +1,6 @@
-"""What this user's installation has written: one file, `state/ledger.json` in mcpb's home.
+"""Ledger: record of the files that an installation has written, `state/ledger.json` in mcpb's home.
 
-It is written before anything else, so that whatever an interrupted installation left is known and removed.
+It is written first, so that the next run knows and removes the remains of an interrupted one.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ class LedgerError(UnusableFileError):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of ours."""
+    """A written file."""
 
     path: str
     what: Literal["wrapper", "manifest", "shim", "shimmed"]
     """The last two: a shim script of an earlier mcpb, and the manifest of Claude in Chrome that names it."""
     sha256: str
-    """Of what we wrote, or were about to write: another content is not ours."""
+    """Digest of the written content; a file with another content belongs to others."""
     before: str = ""
     """While a run is under way: the hash of our earlier content, which may still be there."""
     is_begun: bool = False
-    """A run was about to write or remove it and has not ended: if it is missing, nobody deleted it."""
+    """True while a run writes or removes it; if it is missing then, the user did not delete it."""
     browser: str = ""
     """The row of the table; empty where the folder was named by hand."""
     kind: Literal["chromium", "firefox"] = "chromium"
     backup: str = ""
-    """Where the file is that stood in this place before, at the person's word; it goes back there."""
+    """Place of the file that it replaced at the user's request; it is restored from there."""
 
     def holds(self, content: bytes | None) -> bool:
-        """Whether this content is one that we wrote in this place."""
+        """Return whether this content was written to this place."""
         return content is not None and digest(content) in {self.sha256, self.before}
 
 
@@ -67,7 +67,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     install_id: str
     """16 hex digits, the same for good: whose drafts and backups are whose."""
     version: str
-    """Of the mcpb that wrote it."""
+    """Version of the mcpb that wrote it."""
     home: str = ""
     """Mcpb's home when it was written; that and `user_home` tell what has moved since."""
     user_home: str = ""
@@ -75,14 +75,15 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     """That we made; removed when they are empty. Those in mcpb's home are ours anyway."""
     removed: tuple[str, ...] = ()
-    """Browsers (rows of the table) and folders that the person took out: back only when named."""
+    """Browsers (rows of the table) and directories that the user removed, until they are named.
+    """
 
     def entry(self, path: Path) -> Entry | None:
-        """What is known of a place."""
+        """Return the entry of a path."""
         return next((entry for entry in self.entries if entry.path == str(path)), None)
 
     def manifests(self) -> Iterator[Entry]:
-        """Where we are registered."""
+        """Yield the entries of manifests."""
         return (entry for entry in self.entries if entry.what == "manifest")
 
     @property
@@ -91,7 +92,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return any(entry.is_begun for entry in self.entries)
 
     def begun(self, paths: Container[str]) -> Ledger:
-        """As it is while these files change."""
+        """Return the ledger while these files change."""
         entries = (
             msgspec.structs.replace(entry, is_begun=entry.is_begun or entry.path in paths)
             for entry in self.entries
@@ -99,18 +100,18 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, entries=tuple(entries))
 
     def encoded(self) -> bytes:
-        """As it is on disk."""
+        """Return the content of the file."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
 def new_ledger(home: Path, user_home: Path, version: str) -> Ledger:
-    """The first one. Its id follows from the place, so that a dry run shows the very bytes."""
+    """Return the first ledger. Its id follows from the place, so that a dry run shows the exact bytes."""
     install_id = digest(str(home).encode())[:16]
     return Ledger(install_id=install_id, version=version, home=str(home), user_home=str(user_home))
 
 
 def read(content: bytes, path: Path) -> Ledger:
-    """A ledger from its file.
+    """Decode a ledger.
 
     Raises:
         LedgerError: it is damaged, or of a later format.
@@ -140,7 +141,7 @@ def _damaged(path: Path, fault: str) -> LedgerError:
 
 
 def _astray(ledger: Ledger) -> Iterator[str]:
-    """What is none of our places: whatever a ledger says, no other file is moved or removed."""
+    """Yield paths outside of the places that mcpb writes: no such file is moved or removed."""
     for entry in ledger.entries:
         ours = _OURS[entry.what]
         if not (entry.path.startswith("/") and any(map(Path(entry.path).match, ours))):
@@ -152,29 +153,29 @@ def _astray(ledger: Ledger) -> Iterator[str]:
 
 
 class _Header(msgspec.Struct):
-    """What every format has."""
+    """Members of every format."""
 
     format: int
     version: str = "of unknown version"
 
 
 def digest(content: bytes) -> str:
-    """How contents are compared."""
+    """Return the digest of a content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def draft_path(path: Path, install_id: str) -> Path:
-    """Where a file is written before it appears: the next run knows what an interrupted one left."""
+    """Return the temporary path of a file; the next run finds those of an interrupted one."""
     return path.with_name(f".{path.name}.{install_id}")
 
 
 def ledger_draft_path(ledger: Path) -> Path:
-    """The ledger's own, known without a ledger."""
+    """Return the temporary path of the ledger, which is known without a ledger."""
     return ledger.with_name(f".{ledger.name}.draft")
 
 
 def backup_path(directory: Path, path: Path) -> Path:
-    """Where a file of others waits that stood in the place `path`."""
+    """Return the backup path of a file of others."""
     return directory / f"{digest(str(path).encode())[:8]}-{path.name}"
 
 
@@ -182,9 +183,9 @@ def backup_path(directory: Path, path: Path) -> Path:
 
 
 def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], bool]) -> Ledger:
-    """The ledger as it reads after mcpb's home, or the person's, has been moved or copied to another place.
+    """Return the ledger after mcpb's home, or the user's, was moved or copied to another place.
 
-    The original of a copy has an installation of its own, and what is outside of the copied folder is its.
+    The original of a copy is another installation, which owns the files outside of the copied directory.
     """
     if (ledger.home, ledger.user_home) == (str(home), str(user_home)) or not ledger.home:
         return ledger

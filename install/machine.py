@@ -1,4 +1,4 @@
-"""The machine as the rules of this package see it; a test makes one of its own, of either system."""
+"""Machine as the installer sees it: system, user, directories. Tests make their own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ System = Literal["linux", "macos"]
 
 @dataclass(frozen=True)
 class Machine:
-    """Whose browsers, on which system."""
+    """System, home directory and environment of a user."""
 
     system: System
     user_home: Path
     """Home of the user by the home rule: `home_layout.user_home`."""
     environ: Mapping[str, str]
     root: Path = Path("/")
-    """Where the folders for all users begin, and /proc."""
+    """Root of the directories for all users, and of /proc."""
 
 
 def this_machine(environ: Mapping[str, str] = os.environ) -> Machine:
-    """The one we run on. (Windows has been refused by the command line before.)"""
+    """Return this machine. The command line has rejected Windows."""
     return Machine("macos" if sys.platform == "darwin" else "linux", user_home(environ), environ)

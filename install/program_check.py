@@ -1,4 +1,4 @@
-"""Whether a browser could start a program: what it finds in its place, before anything is run. Pure."""
+"""Check of a program before a browser starts it. It runs nothing. Sans-IO."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from install.findings import Finding, FindingCode, Message, Part, path_value, public
 
 HEAD_BYTES = 256
-"""Of a `#!` line the kernel reads no more (BINPRM_BUF_SIZE)."""
+"""Bytes that the kernel reads of a `#!` line (BINPRM_BUF_SIZE)."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is in a program's place, links followed. `mode` is 0 when nothing is."""
+    """State of a program's place, links followed. `mode` is 0 if nothing exists."""
 
     mode: int = 0
     is_executable: bool = False
@@ -23,7 +23,7 @@ class Program:
     head: bytes = b""
     """The first HEAD_BYTES of a regular file."""
     leads_to: str = ""
-    """Where a link leads, if the place itself is one."""
+    """Target of the link, if the place itself is a link."""
     closed_by: str = ""
     """The folder on the way that this user may not enter: what is behind it cannot be said."""
 
@@ -32,10 +32,10 @@ LookAtProgram = Callable[[Path], Program]
 
 
 def program_fault(path: Path, look: LookAtProgram) -> Finding | None:
-    """Why a browser cannot start `path`; None when nothing speaks against it.
+    """Return the reason why a browser cannot start `path`; None without a fault.
 
-    Codes: program-missing, program-not-a-file, program-not-executable, program-shebang. Browsers tell the
-    first from the others at best: those end in "has exited".
+    Codes: program-missing, program-not-a-file, program-not-executable, program-shebang. Browsers distinguish
+    at best the first: the others end in "has exited".
     """
     found = look(path)
     if found.closed_by:

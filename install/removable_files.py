@@ -1,4 +1,4 @@
-"""What mcpb keeps in its home besides an installation: known by name, so that nothing else is removed."""
+"""Files of mcpb's home beside an installation, known by name, so that no other file is removed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _is_copy(folder: Path) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    """A link to one is not."""
+    """Return whether it is a directory and not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
@@ -65,9 +65,7 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 
 def left_by_dead_hosts(environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Sockets, records and locks of hosts that were killed, and the sockets that servers had beside another
-    product's; running ones remove their own.
-    """
+    """Return sockets, records and locks of killed hosts, and published sockets of killed servers."""
     of_hosts = [endpoint.find_leftovers(folder) for folder in _meeting_places(environ, home)]
     return [*chain.from_iterable(of_hosts), *find_leftovers(HomeLayout(home).state.path).files]
 
@@ -84,9 +82,7 @@ def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Outside of mcpb's home: where else hosts meet bridges, and what servers that were killed made for a
-    socket beside another product's, as far as it is there.
-    """
+    """Return directories outside of mcpb's home: of endpoints, and of published sockets of killed servers."""
     meeting = [path for path in endpoint.host_directories(environ) if path != HomeLayout(home).run]
     return [
         path for path in [*meeting, *find_leftovers(HomeLayout(home).state.path).directories] if path.is_dir()

@@ -1,4 +1,4 @@
-"""Which folders a person means: browsers by name, folders by path, or all browsers that are there."""
+"""Selection of targets: browsers by name, directories by path, or all browsers that are present."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class UnknownBrowserError(Exception):
 
 @dataclass(frozen=True)
 class Names:
-    """What was typed."""
+    """Names and paths on the command line."""
 
     browsers: Sequence[str] = ()
     user_data_dirs: Sequence[Path] = ()
     directories: Sequence[Path] = ()
     kind: Kind | None = None
-    """Of the directories; None: as their names tell."""
+    """Kind of the directories; None: as their names suggest."""
 
     def __bool__(self) -> bool:
         return bool(self.browsers or self.user_data_dirs or self.directories)
@@ -58,10 +58,10 @@ class Choice:
     level: Level = "user"
 
     def named(self, names: Names) -> list[Target]:
-        """The folders of what was typed, each once.
+        """Return the directories of the names, each once.
 
         Raises:
-            UnknownBrowserError: a name that is none here.
+            UnknownBrowserError: a name is unknown.
         """
         found = [target for name in names.browsers for target in self._of(name)]
         found += map(user_data_dir_target, names.user_data_dirs)
@@ -71,7 +71,7 @@ class Choice:
         return each_once(found)
 
     def present(self) -> list[Target]:
-        """The folders of all browsers that are there."""
+        """Return the directories of all present browsers."""
         if self.level == "user":
             return users_present_targets(self.browsers, self.machine, self.exists)
         return [
@@ -81,7 +81,7 @@ class Choice:
         ]
 
     def usual(self) -> list[Target]:
-        """The folders of all browsers that we know."""
+        """Return the directories of all known browsers."""
         if self.level == "user":
             rows = self.browsers
             return each_once([target for row in rows for target in user_targets(row, self.machine, rows)])
@@ -89,7 +89,7 @@ class Choice:
         return each_once([target for target in targets if target])
 
     def titled(self, target: Target) -> Target:
-        """A folder that is registered, as people call it."""
+        """Return a registered directory with its display name."""
         browser = find_browser(target.browser, self.browsers)
         if browser is None:
             return target
@@ -99,7 +99,7 @@ class Choice:
         return replace(target, browsers=browser.title, location=target.directory.parent)
 
     def sharing(self, targets: Sequence[Target]) -> list[str]:
-        """The other browsers that are there and read one of these folders, for people."""
+        """Return the other present browsers that read one of these directories."""
         directories = {target.directory for target in targets}
         named = {target.browser for target in targets}
         return [
@@ -114,7 +114,7 @@ class Choice:
         ]
 
     def confined(self) -> list[str]:
-        """What to know of Flatpak and Snap builds that are there; empty where there are none."""
+        """Return notes on present Flatpak and Snap builds."""
         said = []
         for browser in self.browsers:
             if any(self.exists(self.machine.user_home / ".var/app" / name) for name in browser.flatpak):
@@ -127,7 +127,7 @@ class Choice:
         return said
 
     def not_there(self, targets: Sequence[Target]) -> list[str]:
-        """What to know of folders that were named and would be made; a misspelt one most likely."""
+        """Return notes on named directories that would be created, most likely misspelled ones."""
         said = []
         for target in targets:
             folder = target.data or target.directory
@@ -137,7 +137,7 @@ class Choice:
         return said
 
     def meant(self, word: str) -> str:
-        """The option that somebody left out before a browser's name; empty where it is none's."""
+        """Return a suggestion for a browser's name without its option; empty for another word."""
         near = nearest(word, self.browsers)
         return f"Did you mean --browser {near}?" if near else ""
 
@@ -187,7 +187,7 @@ def _snap(browser: Browser) -> str:
 
 
 def each_once(targets: Iterable[Target]) -> list[Target]:
-    """Of those with one folder, by whatever links, the first."""
+    """Return the first target of each directory, links followed."""
     found: dict[str, Target] = {}
     for target in targets:
         found.setdefault(os.path.realpath(target.directory), target)
@@ -195,7 +195,7 @@ def each_once(targets: Iterable[Target]) -> list[Target]:
 
 
 def as_registered(targets: Iterable[Target], registered: Iterable[Target]) -> list[Target]:
-    """The same folders, with the paths under which we are registered there already."""
+    """Return the same directories, with the paths of their registrations."""
     known = {os.path.realpath(target.directory): target.directory for target in registered}
     return [
         replace(target, directory=known.get(os.path.realpath(target.directory), target.directory))

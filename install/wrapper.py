@@ -1,8 +1,8 @@
-"""The program that a manifest points at: a few lines of /bin/sh that become the native host.
+"""Wrapper: shell script that host manifests name, which becomes the native host.
 
-Manifests cannot carry arguments, and a browser's environment is not a terminal's, so everything is baked in.
-A browser shows the same few words for every failure: when the interpreter is gone, the script itself says
-what to run, in the one frame that a native host would use. It needs no program but the shell.
+Manifests cannot carry arguments, and a browser's environment differs from a terminal's, so the script
+contains everything. Browsers show the same message for every failure: if the interpreter is gone, the script
+itself sends the remedy, in the one frame that a native host would use. It needs no program except the shell.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MARK = "# Written by `mcpb install-native-host` from "
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
-    """What the script is made from; it is kept in a comment of the script."""
+    """Data of the script, stored in one of its comments."""
 
     version: str = ""
-    """Of the mcpb that wrote it."""
+    """Version of the mcpb that wrote it."""
     interpreter: str
     """Absolute; run with -I, so that neither PYTHON* variables nor the current directory decide what runs."""
     home: str | None
@@ -33,18 +33,18 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environ(self) -> dict[str, str]:
-        """What decides about the home of the host that this wrapper starts."""
+        """Variables that decide on the home of the host."""
         found = {"HOME": self.user_home, "MCPB_HOME": self.home}
         return {name: value for name, value in found.items() if value is not None}
 
 
 def stamp(version: str, interpreter: str) -> str:
-    """The script's third line: equal to what it would be now, there is nothing to mend."""
+    """Return the script's third line, which is out of date if it differs."""
     return " ".join(f"# mcpb {version} {interpreter}".split("\n"))
 
 
 def script(wrapper: Wrapper) -> str:
-    """The text of the script."""
+    """Return the text of the script."""
     interpreter = shlex.quote(wrapper.interpreter)
     return f"""\
 #!/bin/sh
@@ -67,12 +67,12 @@ def _set(variable: str, value: str | None) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Whether mcpb wrote a script, of whatever version, and whatever became of it since."""
+    """Return whether mcpb wrote a script, in any version and possibly edited since."""
     return _second_line(text).startswith(_MARK)
 
 
 def read(text: str) -> Wrapper | None:
-    """What a script was made from; None when it is not one of ours, or does not say it any more."""
+    """Return the data of a script; None without them."""
     if not is_ours(text):
         return None
     try:
@@ -96,7 +96,7 @@ def _interpreter_is_gone(interpreter: str) -> bytes:
 
 
 def _print_frame(body: bytes) -> str:
-    """A printf of one frame. The length is in octal escapes; what is not ASCII (a path's name) is as well."""
+    """Return a printf of one frame. The length and bytes outside of ASCII are octal escapes."""
     frame = framing.frame(body, "native")
     return "printf " + shlex.quote("".join(_escaped(byte) for byte in frame))
 

@@ -1,8 +1,7 @@
-"""The wrapper, mended when mcpb starts: after an upgrade in place, or when the Python that it starts is gone.
+"""Repair of the wrapper when mcpb starts: after an upgrade in place, or if its Python is gone.
 
-Most starts find nothing to do, so looking is one small read and imports nothing of ours. What is mended is
-this installation's own: a wrapper that starts another living Python, is of a newer mcpb, or was edited by
-hand, stays as it is.
+Usually there is nothing to do, so the check is one small read without imports. It repairs this installation's
+wrapper only: one that starts another existing Python, is of a newer mcpb, or was edited stays.
 """
 # ruff: noqa: PLC0415  (what mends is imported when there is something to mend)
 
@@ -18,14 +17,14 @@ from native_host import __version__
 from native_host.system.home_layout import HomeLayout, mcpb_home, user_home
 
 _ENOUGH_BYTES = 64 * 1024
-"""For the first three lines of a wrapper of ours."""
+"""Bytes for the first three lines of a wrapper."""
 
 
 def mend() -> str:
-    """Mend the wrapper if that is due and can be done.
+    """Repair the wrapper if necessary and possible.
 
     Returns:
-        What was done, for the person; empty when nothing was, also after a failure: `mcpb doctor` shows that.
+        A message for the user; empty without a repair, also after a failure: `mcpb doctor` shows that.
     """
     stamp = _stamp()
     if not stamp or stamp == f"# mcpb {__version__} {sys.executable}":
@@ -34,12 +33,12 @@ def mend() -> str:
 
 
 def registered_interpreter() -> str:
-    """What the wrapper starts, as it says; empty when there is none of ours."""
+    """Return the interpreter that the wrapper names; empty without a wrapper of mcpb."""
     return " ".join(_stamp().split(" ")[3:])
 
 
 def _stamp() -> str:
-    """The wrapper's third line, `# mcpb <version> <interpreter>`; empty when there is none."""
+    """Return the wrapper's third line, `# mcpb <version> <interpreter>`; empty without one."""
     try:
         descriptor = os.open(HomeLayout(mcpb_home()).wrapper, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -84,5 +83,5 @@ def _mended() -> str:
 
 
 def _release(version: str) -> list[int]:
-    """The numbers of a version, without what marks it as one before or after; none where it says none."""
+    """Return the numbers of a version, without suffixes; empty if it has none."""
     return [int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]

@@ -1,6 +1,6 @@
-"""Browsers of Windows beside mcpb in WSL: they look for hosts in Windows, and start them there.
+"""Recipe for browsers of Windows beside mcpb in WSL: they look up hosts in Windows.
 
-Nothing is written to Windows: the person gets a recipe. In WSL itself all is as on any Linux.
+It writes nothing to Windows: the user gets the commands. Within WSL everything is as on Linux.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN_TITLES = 3
 
 
 def is_wsl(machine: Machine) -> bool:
-    """Whether this Linux runs in Windows."""
+    """Return whether this Linux runs in Windows."""
     if "WSL_DISTRO_NAME" in machine.environ:
         return True
     try:
@@ -37,9 +37,9 @@ def recipe(
     wrapper: Path,
     callers: Sequence[str] = OUR_CALLERS,
 ) -> str:
-    """What a person does in Windows so that browsers there start `wrapper` here; and how it is undone.
+    """Return the commands for Windows by which browsers there start `wrapper` here, and those that undo it.
 
-    On Windows a manifest is found through the registry, and its `path` may be relative to itself.
+    Windows finds a manifest through the registry, and its `path` may be relative to itself.
     """
     keys = _registry_keys(browsers)
     parts = [
@@ -93,7 +93,7 @@ def _called(titles: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For a batch file, in which `%` begins a variable also between quotes."""
+    """Quote for a batch file, in which `%` begins a variable also between quotes."""
     return '"' + text.replace("%", "%%") + '"'
 
 

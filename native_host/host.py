@@ -39,7 +39,7 @@ def browser_side(extension_origin: str, instance: str) -> BrowserAdapter:
 
 
 def channel_of(instance: str) -> BrowserAdapter:
-    """Another product's extension that has us for its native host."""
+    """Return the adapter for an extension that uses mcpb as its native host."""
     # Not on top: ours starts without it.
     from native_host.existing_channel.channel_adapter import ChannelAdapter, describe_extension  # noqa: PLC0415
 

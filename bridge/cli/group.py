@@ -124,7 +124,7 @@ def _open_descriptors() -> None:
     __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
 )
 def main() -> None:
-    """The browser you already use, for every MCP client.
+    """Connect the browser that you already use to MCP clients.
 
     Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
     """

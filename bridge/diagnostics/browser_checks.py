@@ -1,6 +1,6 @@
-"""What is wrong between a native host and a page's tool, in browsers that are connected now. Pure.
+"""Checks of connected browsers: from the native host to page tools. Sans-IO.
 
-What stops a browser before it can connect is found by `install.checks`; `doctor_report` has both.
+`install.checks` finds faults that prevent a connection; `report.py` combines both.
 """
 
 from __future__ import annotations
@@ -98,21 +98,21 @@ class SeenBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
     """
 
     label: str = ""
-    """What the person calls the profile."""
+    """The user's name for the profile."""
     extension_version: str = ""
     answered_ms: float | None = None
     """A round trip to the extension; None when there was none."""
     silence: str = ""
-    """Why there was none."""
+    """Reason for a missing response."""
     tabs: tuple[SeenTab, ...] = ()
     sites_allowed: bool = True
     """The browser lets the extension into all sites."""
     forbidden: str = ""
     """A rule of config.toml that forbids what pages offer, where it forbids all of it."""
     trouble: wire.Trouble | None = None
-    """What the extension met with before this connection."""
+    """Error of the extension before this connection."""
     is_channel: bool = False
-    """Another product's extension is behind the host: it runs tools of its own, and has none of pages."""
+    """True for the extension of Claude in Chrome, which has its own tools and no page tools."""
 
     @property
     def tools(self) -> int:

@@ -1,4 +1,4 @@
-"""Which browser is which, of files, processes and connections, and what it is to the person. Pure."""
+"""Matching of files, processes and connections of the same browser, and its role. Sans-IO."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ Host = TypeVar("Host", bound=LinkedHost)
 
 NOT_THERE = FindingCode.EXTENSION_MISSING
 Role = Literal["connected", "has the extension", "unused"]
-"""It answers; or it has our extension, as far as is known; or nobody means to use mcpb with it."""
+"""Role of a browser: connected; it has the extension as far as known; or it is not used with mcpb."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, before it is judged."""
+    """Observations before their evaluation."""
 
     files: Report
     shared: Sequence[Finding] = ()
-    """Of what all browsers share: the environment, the sockets."""
+    """Findings about shared parts: the environment, the sockets."""
     seen: Sequence[SeenBrowser] = ()
     unlinked: Sequence[UnlinkedHost] = ()
     hosts: Mapping[int, int] = {}
     """Native hosts that run, of whatever mcpb: the browser's pid, and the host's."""
     channels: Sequence[Channel] = ()
-    """Another product's, that its clients and perhaps ours can use."""
+    """Sockets of the existing channel."""
     is_attached: bool = False
     """By the configuration they are to be used."""
     only_directory: Path | None = None
     """The one in which its sockets are looked for by the configuration; None: wherever it puts them."""
     is_published: bool = False
-    """By the configuration a socket of ours is to stand beside theirs."""
+    """True if the configuration publishes a socket."""
     published: Sequence[PublishedSocket] = ()
-    """Those that stand there."""
+    """Published sockets."""
     details: Mapping[Hop, Part] = {}
-    """What is there, of the hops that all browsers share."""
+    """Facts about the hops that all browsers share."""
     fixed: Sequence[Part] | None = None
-    """What `--fix` did; None where it was not asked for."""
+    """Results of `--fix`; None without it."""
     is_partial: bool = False
     """Only the browsers of `files` were asked for."""
     called: Value = MCPB
@@ -56,7 +56,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_channels(self) -> bool:
-        """They are to be used, by the configuration or as a bridge was told that runs now."""
+        """Return whether the configuration or a running bridge uses the existing channel."""
         return self.is_attached or any(channel.holder for channel in self.channels)
 
 
@@ -70,7 +70,7 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     """That are connected."""
     unlinked: tuple[UnlinkedHost, ...] = ()
     pid: int = 0
-    """Of its process; 0 where it does not run."""
+    """Its process; 0 if it does not run."""
 
     @property
     def is_startable(self) -> bool:
@@ -84,7 +84,7 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def browsers_of(looked: Looked) -> list[KnownBrowser]:
-    """Those of the examination, in its order, then those that are connected and no file tells of."""
+    """Return the browsers of the examination, in order, then connected ones without files."""
     targets = {target.title: target for target in looked.files.targets}
     seen = _by_title(looked.seen, looked)
     unlinked = _by_title(looked.unlinked, looked)
@@ -110,7 +110,7 @@ def browsers_of(looked: Looked) -> list[KnownBrowser]:
 def _role(
     title: str, looked: Looked, profiles: Iterable[SeenBrowser], unlinked: Sequence[UnlinkedHost]
 ) -> Role:
-    """The one place where this is decided; verdict, states and the weight of faults follow from it."""
+    """Return the role; verdict, states and levels of findings follow from it."""
     connected = list(profiles)
     if any(profile.answered_ms is not None or profile.is_channel for profile in connected):
         return "connected"
@@ -147,7 +147,7 @@ def name_of_process(pid: int, files: Report) -> Part:
 
 
 def _target_of(running: RunningBrowser, targets: Sequence[TargetReport]) -> TargetReport | None:
-    """The folder in which a running browser looks, as far as its row and its command line tell."""
+    """Return the directory that a running browser reads, by its row and command line."""
     if running.user_data_dir is not None:
         own = f"{running.user_data_dir}/"
         return next((target for target in targets if target.manifest.startswith(own)), None)

@@ -26,7 +26,7 @@ _ONLY_A_CHANNEL = (
 
 
 class Problem(Protocol):
-    """Why a live host is not linked, or a directory not looked into."""
+    """Reason why a live host is not connected, or a directory not scanned."""
 
     @property
     def text(self) -> str:
@@ -35,7 +35,7 @@ class Problem(Protocol):
 
 
 class Problems(Protocol):
-    """What went wrong with hosts that live: `NativeLinks` has it."""
+    """Problems of live hosts: `NativeLinks` has them."""
 
     @property
     def problems(self) -> Mapping[str, Problem]:
@@ -49,14 +49,13 @@ def find_connection_problem(
     registration: Callable[[], str] = lambda: "",
     channel: Callable[[], str] = lambda: "",
 ) -> str:
-    """The first missing link of the chain and the command that mends it; empty when pages offer tools.
+    """Return the first missing connection with the command that repairs it; empty if pages offer tools.
 
     Args:
-        registry: what is connected.
-        links: what of it is not, though it lives.
-        registration: looks what is wrong with the host manifests, if anything is. It is asked last: looking
-            takes about 10 ms of a bridge.
-        channel: says what to know of another product's channel, where anything is; it has a line of its own.
+        registry: connected browsers.
+        links: live hosts without a connection.
+        registration: checks the host manifests. It is called last: it takes about 10 ms of a bridge.
+        channel: describes the existing channel, on a line of its own.
     """
     if any(True for _ in registry.offers()):
         return ""
@@ -83,7 +82,7 @@ def find_connection_problem(
 
 
 def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
-    """Who only looks is not linked to the holder of a channel; and each channel says itself what helps."""
+    """Return the missing connection of a reader, which uses no holder; each channel describes itself."""
     if any(channel["holder"] for channel in channels) and not router.registry.all_browsers():
         return _ONLY_A_CHANNEL
     missing = router.connection_problem()

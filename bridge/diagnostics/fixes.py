@@ -1,4 +1,4 @@
-"""What `mcpb doctor --fix` puts right unasked: only what is ours, and nothing is registered that was not."""
+"""Fixes of `mcpb doctor --fix`: only mcpb's own files, and no new registration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[Part]:
 
 
 def is_open_to_others(directory: Path, bits: int = OPEN) -> bool:
-    """Whether it is a real directory of ours with one of these bits; a link is left alone."""
+    """Return whether it is a directory of mcpb, not a link, with one of these bits."""
     try:
         found = directory.lstat()
     except OSError:
@@ -58,7 +58,7 @@ def is_open_to_others(directory: Path, bits: int = OPEN) -> bool:
 
 
 def _is_news(step: Step) -> bool:
-    """The ledger is written before and after whatever is done."""
+    """Return whether a step is worth reporting: the ledger is written with each change."""
     return isinstance(step, Write) and not step.path.match(HomeLayout.ledger.name)
 
 

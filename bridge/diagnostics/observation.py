@@ -100,7 +100,7 @@ async def observe(names: Sequence[str], fixed: Sequence[Part] | None) -> Looked:
 
 
 def _of_browser_tools(home: Path) -> Iterator[Finding]:
-    """Files of the browser's own tools that the person may edit."""
+    """Check the files of the browser tools that the user may edit."""
     try:
         Approvals(HomeLayout(home).state.path).refresh()
     except ApprovalsError as error:
@@ -124,7 +124,7 @@ def _file_finding(code: FindingCode, name: str, error: Exception, level: Level =
 def _channels(
     machine: Machine, running: Sequence[RunningBrowser], settings: ChannelSettings, *, is_partial: bool
 ) -> list[Channel]:
-    """Another product's. Nobody connects to them for that: its extension would hear of it."""
+    """Find the sockets of the existing channel without a connection, which its extension would notice."""
     held = channel_holders(endpoint.candidates())
     found = existing_channels(machine, running, settings.only_directory, held, is_attached=settings.attach)
     return [channel for channel in found if channel.browser_pid or not is_partial]
@@ -134,9 +134,9 @@ def _channels(
 
 
 async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[UnlinkedHost]]:
-    """What is connected, after a round trip to each extension; and the hosts that live and are not linked.
+    """Return connected browsers, after a round trip to each extension, and unconnected live hosts.
 
-    A hub of its own, without what `mcpb bridge` writes: nothing is kept.
+    It uses a hub of its own that writes no files.
     """
     links = NativeLinks(endpoint.candidates())
     router = Router(links, terms=Terms(policy=policy))
@@ -160,16 +160,16 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
 
 
 def _is_clear(router: Router, links: NativeLinks) -> bool:
-    """Whether each host that was seen has said hello, or why not is known."""
+    """Return whether each host has sent its hello, or has a known problem."""
     return all(
         browser.is_live or browser.host in links.problems for browser in router.registry.all_browsers()
     )
 
 
 def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
-    """Hosts that live, by their locks, and have a browser of ours behind them.
+    """Find live hosts, by their locks, that belong to a browser with the mcpb extension.
 
-    A directory that cannot be used is a finding of its own.
+    An unusable directory is a separate finding.
     """
     for directory in endpoint.candidates():
         with suppress(PrivateFileError, OSError):
@@ -179,7 +179,7 @@ def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterat
 
 
 def unlinked_host(record: Record, problem: Problem | None) -> UnlinkedHost:
-    """A live host that has not said hello: it was refused, or says nothing."""
+    """Return a live host without a hello: it was rejected, or is silent."""
     return UnlinkedHost(
         host=record.instance,
         host_pid=record.pid,

@@ -1,6 +1,6 @@
-"""The report of `mcpb doctor`: what files tell and what a running chain tells, browser by browser.
+"""Report of `mcpb doctor`: findings of files and of the running chain, browser by browser. Sans-IO.
 
-Its shape is that of `--json` and is stable: docs/TROUBLESHOOTING.md describes it. Pure.
+Its shape is that of `--json` and is stable: docs/TROUBLESHOOTING.md describes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
 _FOR_THE_PERSON = {FindingCode.MANIFEST_MISSING, FindingCode.USER_DATA_DIR}
-"""Whether a browser starts mcpb is not for `--fix` to decide."""
+"""Commands that the user has to decide on: `--fix` registers no browser."""
 
 
 class HopReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,7 +47,7 @@ class HopReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hop: Hop
     state: State
     text: str = ""
-    """What is there, where that is known."""
+    """Description, if known."""
 
 
 class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,7 +56,7 @@ class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str
     """`Finding.where` has it, too."""
     name: str = ""
-    """The row of the table of browsers; empty for a folder that was named by hand, and where nobody knows."""
+    """Row of the table of browsers; empty for a directory that was named by hand, and if unknown."""
     state: Literal["works", "broken", "idle"]
     """idle: not connected, and as far as is known nothing is wrong with it."""
     hops: tuple[HopReport, ...] = ()
@@ -89,21 +89,21 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     is_fixing: bool = False
     """`--fix` was asked for."""
     fixed: tuple[str, ...] = ()
-    """What it did."""
+    """Fixes that were applied."""
     left: tuple[str, ...] = ()
-    """What it could not put right, and what does."""
+    """Faults that remain, with their remedies."""
     fix: str = ""
-    """What puts right all that is safe; empty where nothing is."""
+    """Command that applies all safe fixes; empty without one."""
     hops: tuple[HopReport, ...] = ()
-    """What all browsers share."""
+    """Hops that all browsers share."""
     browsers: tuple[BrowserReport, ...] = ()
     findings: tuple[FindingReport, ...] = ()
     """Faults first, those of browsers without the extension after the others; then in the order of the hops,
     of one hop what a browser stumbles over first."""
     channels: tuple[Channel, ...] = ()
-    """Sockets of another product's hosts, and hosts that have none any more."""
+    """Sockets of Claude in Chrome's hosts, and hosts without one."""
     published: tuple[PublishedSocket, ...] = ()
-    """Sockets of ours among that product's."""
+    """Published sockets of mcpb."""
     neighbours: tuple[Neighbour, ...] = ()
     """Native hosts of other products: for information."""
 
@@ -164,13 +164,13 @@ def _printable(value: Any) -> Any:
 
 
 def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
-    """An extension that was loaded for the moment leaves no trace in the profile, and yet it is there."""
+    """Return whether a connection disproves a finding: a temporarily loaded extension leaves no trace."""
     with_hosts = {browser.title for browser in browsers if browser.profiles or browser.unlinked}
     return finding.code == NOT_THERE and finding.where.text in with_hosts
 
 
 def _as_wanted(finding: Finding, looked: Looked) -> Finding:
-    """That another product's host cannot be started concerns us where its channel is to be used."""
+    """Return a finding about Claude in Chrome's host at the level that the configuration gives it."""
     if looked.wants_channels and finding.code == WRAPPER_GONE:
         return msgspec.structs.replace(finding, level="warning")
     return finding
@@ -183,9 +183,10 @@ def _judged(
     *,
     has_other: bool = False,
 ) -> list[Finding]:
-    """What files tell is a fault where it keeps somebody from connecting who has the extension.
+    """Set the levels: a finding is a fault if it keeps a browser with the extension from connecting.
 
-    While nobody has it, nor means to use another product's, each browser may be the one that is meant.
+    While no browser has the extension, and the existing channel is unused, each browser may be the intended
+    one.
     """
     roles = {browser.title: browser.role for browser in browsers}
     has_any = has_other or any(role != "unused" for role in roles.values())
@@ -208,7 +209,7 @@ def _judged(
 def _threats(
     files: Sequence[Finding], judged: Sequence[Finding], browsers: Sequence[KnownBrowser]
 ) -> list[Finding]:
-    """What will keep a browser from connecting again that is connected now."""
+    """Return findings that will keep a connected browser from connecting again."""
     unused = {browser.title for browser in browsers if browser.role == "unused"}
     return [
         after
@@ -218,7 +219,7 @@ def _threats(
 
 
 def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: Looked) -> Iterator[Finding]:
-    """What a running chain tells, and that there is none."""
+    """Yield findings of the running chain, and of its absence."""
     is_any_connected = any(browser.role == "connected" for browser in browsers)
     stopped = {finding.where.text for finding in judged if finding.level == "fault"}
     for browser in browsers:
@@ -232,7 +233,7 @@ def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: L
 
 
 def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
-    """Of another product's extension, which may be all that somebody means to use."""
+    """Yield findings about the extension of Claude in Chrome."""
     roles = {browser.role for browser in browsers}
     works = "connected" in roles or any(channel.is_usable for channel in looked.channels)
     is_all = not (works or "has the extension" in roles)
@@ -247,7 +248,7 @@ def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Fin
 
 
 def _weight(channel: Channel, looked: Looked, *, works: bool) -> Level:
-    """What is another product's is for information, unless somebody wants to use it and cannot."""
+    """Return the level of a finding about a channel: a fault only if it is to be used."""
     if channel.is_left or channel.is_usable:
         return "note"
     if looked.wants_channels:
@@ -355,7 +356,7 @@ def _state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "b
 
 
 def _details(browser: KnownBrowser) -> dict[Hop, Part]:
-    """What there is to say of each hop that was reached."""
+    """Return facts about each hop that was reached."""
     found: dict[Hop, Part] = {}
     profiles = browser.profiles
     if browser.target and browser.target.is_startable:

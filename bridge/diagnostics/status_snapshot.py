@@ -1,4 +1,4 @@
-"""What `mcpb status` shows: the chain from the host manifest to a page's tool, and where it ends. Pure."""
+"""Snapshot of `mcpb status`: the chain from the host manifest to page tools, and its end. Sans-IO."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from native_host.protocol.untrusted_text import (
 )
 
 _MAX_SCHEMA_BYTES = 16 * 1024
-"""Of a longer one the parameters are not told."""
+"""Bytes of a schema whose parameters are listed."""
 _MAX_PARAMETERS, _MAX_VALUES, _MAX_RUNNING = 30, 12, 20
 
 
@@ -38,12 +38,12 @@ class _Schema(msgspec.Struct):
 
 
 class Rules(NamedTuple):
-    """What config.toml says now."""
+    """Content of config.toml."""
 
     digest: str
     """`bridge.config.loader.rules_digest`; empty when the file cannot be used."""
     problem: str
-    """Why it cannot be used; empty when it can."""
+    """Reason why it is unusable; empty if it is valid."""
     pauses_problem: str = ""
     """The same of pauses.json."""
 
@@ -57,18 +57,15 @@ def status(
     servers: Sequence[Mapping[str, Any]] = (),
     rules: Rules | None = None,
 ) -> dict[str, Any]:
-    """Everything, for `--json`.
+    """Return everything for `--json`.
 
     Args:
-        router: what is connected.
-        links: what of it is not, though it lives.
+        router: connected browsers.
+        links: live hosts without a connection.
         calls: the latest lines of the audit log.
-        channels: another product's, each a `install.checks.existing_channel.Channel`. The process of ours
-        that
-            holds one is no browser.
-        published: sockets of ours among its own, each a
-        `native_host.existing_channel.published_socket.Standing`.
-        servers: the `mcpb serve` that run, each a `bridge.state.server_record.ServeRecord`.
+        channels: sockets of the existing channel, each a `install.checks.existing_channel.Channel`.
+        published: published sockets, each a `native_host.existing_channel.published_socket.PublishedSocket`.
+        servers: running `mcpb serve`, each a `bridge.state.server_record.ServeRecord`.
         rules: those of config.toml.
     """
     registry = router.registry
@@ -109,7 +106,7 @@ def _config_problems(rules: Rules | None) -> Iterator[str]:
 
 
 def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, Any]]:
-    """The processes that apply other rules than config.toml has, each once."""
+    """Yield the processes whose rules differ from config.toml, each once."""
     if rules is None or not rules.digest:
         return
     clients = {client.pid: client for browser in registry.browsers() for client in browser.clients}
@@ -124,15 +121,14 @@ def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, 
 
 
 def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
-    """The tools that may be called and fit a query (empty: all): at most so many in full, by their public
-    names, and how many there are."""
+    """Return at most `most` callable tools that match a query, by public name, and their total."""
     entries = catalog.all_entries()
     fitting = list(chain.from_iterable(search_entries(entries, query))) if query.strip() else entries
     return {entry.name: _tool(entry) for entry in fitting[:most]}, len(fitting)
 
 
 def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
-    """The calls of this process that are on their way, the oldest first, as lines of the audit log have them.
+    """Return the running calls of this process, the oldest first, as lines of the audit log.
 
     `now` is of the router's clock, `time` the same moment in seconds since the epoch.
     """
@@ -178,7 +174,7 @@ def _channel(channel: Mapping[str, Any], browser: Browser | None, pauses: Pauses
 
 
 def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
-    """The MCP clients. A command that only looks, as this one, names no session and is not one of them."""
+    """Yield the MCP clients. A command that only reads names no session."""
     for client in browser.clients:
         for session in client.sessions:
             yield {
@@ -191,7 +187,7 @@ def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
 
 
 def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[dict[str, Any]]:
-    """The tabs that offer something, say what was left out, or are a session's or handed over."""
+    """Yield the tabs that offer tools, have notices, are owned or handed over."""
     tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
     forbidden: dict[int, list[str]] = defaultdict(list)
@@ -243,7 +239,7 @@ def _tool(entry: Entry) -> dict[str, Any]:
 
 
 def _parameters(schema: bytes) -> Iterator[dict[str, Any]]:
-    """Those that the schema names at its top. Pages write schemas: they may be of any shape and length."""
+    """Yield the parameters at the top of the schema, which a page may have written in any shape."""
     if len(schema) > _MAX_SCHEMA_BYTES:
         return
     try:

@@ -12,7 +12,7 @@ Key = int | str
 
 
 class OpenRequest(Protocol):
-    """A request that can be given up."""
+    """A request that can be cancelled."""
 
     @property
     def key(self) -> Key:
@@ -32,9 +32,7 @@ R = TypeVar("R", bound=OpenRequest)
 
 
 class OpenRequests(Generic[R]):
-    """Requests without a response yet. Of requests with the same id the latest is found, and each gets a
-    response.
-    """
+    """Requests without a response yet. Of those with the same id the latest is found."""
 
     def __init__(self) -> None:
         self._open: dict[R, None] = {}

@@ -1,14 +1,14 @@
-"""A browser and our extension in one object, speaking the real wire to a real native host process.
+"""Simulated browser with the extension, which speaks the real wire to a real native host process.
 
-The demo uses it where there is no browser, tests use it where a browser would add nothing:
+The demo uses it without a browser, tests use it where a real one would add nothing:
 
     async with SimulatedBrowser([sys.executable, "-I", "-m", "native_host"], env=env) as browser:
         tab = browser.add_tab("http://localhost:8123/", "Shop")
         tab.offer("getCart", get_cart, description="What is in the cart")
 
-A handler is an async function of the arguments; what it returns is the result, what it raises is what the
-page threw. Not simulated: rendering, a page's questions to the person, and the 60 s after which the tabs of
-a session that ended are nobody's.
+A handler is an async function of the arguments: it returns the result, and raises what the page throws. It
+does not simulate rendering, a page's questions, and the 60 s after which tabs of an ended session are
+released.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class SimulatedBrowser:
             profile=wire.Profile(id=profile_id or secrets.token_hex(16), label=profile_label),
             capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, "documentId"]),
         )
-        """What is said first on each port."""
+        """First message on each port."""
         self.tabs: dict[int, SimulatedTab] = {}
         self.sites: dict[str, Callable[[SimulatedTab], None]] = {}
         """By origin: what a page there does when it has been loaded (offer its tools)."""
         self.paused = wire.Paused()
-        """What the person paused; the same for every port."""
+        """Pauses of the user, equal on all ports."""
         self.received: list[Envelope] = []
         """Every message of every host; one that came in pieces follows its last piece."""
         self.dropped = 0
         """Bodies that made no sense. Chromium drops them silently as well."""
         self.port: NativePort | None = None
         self.port_error = ""
-        """Why the browser closed the last port by itself; empty otherwise."""
+        """Reason why the browser closed the last port; empty without one."""
         self._worker: Worker | None = None
         self._port_scope = trio.CancelScope()
         self._port_ended = trio.Event()
@@ -141,7 +141,7 @@ class SimulatedBrowser:
             await self._port_ended.wait()
 
     async def wait_port_ended(self) -> None:
-        """Until the host has ended, whoever ended it."""
+        """Wait until the host has ended."""
         await self._port_ended.wait()
 
     async def _keep_port(self, *, task_status: trio.TaskStatus[None]) -> None:
@@ -174,7 +174,7 @@ class SimulatedBrowser:
     # ── What is heard ───────────────────────────────────────────────────────────────────────────────────────
 
     def heard(self, method: str) -> list[Envelope]:
-        """The messages received so far with this method."""
+        """Return the received messages with this method."""
         return [message for message in self.received if message.method == method]
 
     async def wait_heard(self, method: str, count: int = 1) -> Envelope:
@@ -235,17 +235,17 @@ class SimulatedBrowser:
         tab.change(active=True, last_accessed=self._clock_ms)
 
     def tab(self, tab_id: int) -> SimulatedTab:
-        """A tab by its number.
+        """Return a tab by its number.
 
         Raises:
-            RefusedError: there is none, or no longer.
+            RefusedError: it does not exist.
         """
         if tab := self.tabs.get(tab_id):
             return tab
         raise RefusedError(Code.NO_SUCH_TAB, f"there is no tab {tab_id}")
 
     def pause(self, *, site: str = "", session: str = "", paused: bool = True) -> None:
-        """Pause (or resume) a site or a session, as the person does in the popup or a request does."""
+        """Pause or resume a site or a session, as the user does in the popup."""
         before = self.paused
         self.paused = wire.Paused(
             sites=_with(before.sites, site, paused), sessions=_with(before.sessions, session, paused)
@@ -254,11 +254,11 @@ class SimulatedBrowser:
             self._worker.notify("browser/paused", self.paused)
 
     def group_of(self, session: str) -> int:
-        """The tab group of a session, made when it is first asked for."""
+        """Return the tab group of a session, created on first use."""
         return self._groups.setdefault(session, len(self._groups) + 1)
 
     def all_tabs(self) -> wire.Tabs:
-        """The tabs, as `browser/tabs` says them."""
+        """Return the announcement `browser/tabs`."""
         return wire.Tabs(tabs=[tab.state for tab in self.tabs.values()])
 
     def _next_ordinal(self, url: str) -> int:
@@ -289,6 +289,6 @@ class SimulatedBrowser:
 
 
 def _with(names: list[str], name: str, is_in: bool) -> list[str]:
-    """The list with the name in it, or without."""
+    """Return the list with or without the name."""
     others = [other for other in names if other != name]
     return [*others, name] if name and is_in else others

@@ -1,4 +1,4 @@
-"""What the simulated browser answers to the commands about tabs (WIRE, "Requests")."""
+"""Commands about tabs in the simulated browser (docs/PROTOCOL.md, "Requests")."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def close_tab(browser: BrowserState, params: wire.OfTab) -> wire.Nothing:
 
 
 def set_owner(browser: BrowserState, params: wire.SetOwner) -> wire.TabResult:
-    """Give a tab to a session, or to nobody."""
+    """Set or clear the owner of a tab."""
     tab = browser.tab(params.tab_id)
     tab.change(owner=params.session)
     return wire.TabResult(tab=tab.state)
 
 
 def close_session(browser: BrowserState, params: wire.CloseSession) -> wire.Nothing:
-    """A session has ended: its tabs are nobody's, or closed."""
+    """Release or close the tabs of an ended session."""
     for tab in [tab for tab in browser.tabs.values() if tab.state.owner == params.session]:
         if params.close_tabs:
             browser.remove_tab(tab)
@@ -130,7 +130,7 @@ COMMANDS: dict[str, Callable[[BrowserState, Any], wire.Wire]] = {
 
 
 def _allowed(browser: BrowserState, params: wire.ActivateTab | wire.OfTab | wire.Navigate) -> SimulatedTab:
-    """The tab, if the asker's session may use it; who names no session may use all."""
+    """Return the tab if the session may use it; a request without a session may use all."""
     tab = browser.tab(params.tab_id)
     is_free = tab.state.owner is None and tab.state.handed_over
     if not params.session or is_free or tab.state.owner == params.session:

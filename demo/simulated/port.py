@@ -1,6 +1,6 @@
-"""The browser's end of a native port: a host process on two pipes, with frames on them.
+"""Browser's end of a native port: a host process on two pipes, with frames on them.
 
-It starts and ends a host as Chromium 156 does: the extension's origin is the one argument, and at the end
+It starts and ends a host as Chromium 156 does: the extension's origin is the only argument, and at the end
 both pipes are closed, with SIGKILL two seconds later.
 """
 
@@ -18,7 +18,7 @@ from native_host.protocol import wire
 from native_host.protocol.framing import FrameDecoder, frame
 
 KILL_SECONDS = 2.0
-"""How long Chromium waits for a host after it has closed the pipes (measured)."""
+"""Seconds that Chromium waits for a host after it has closed the pipes (measured)."""
 READ_BYTES = 64 * 1024
 
 

@@ -1,7 +1,7 @@
-"""The tabs, frames and tools of a simulated browser: state only, nothing is sent or waited for from here.
+"""Tabs, frames and tools of the simulated browser. State only: it sends and awaits nothing.
 
-What a page would do with JavaScript is done by calling methods: `tab.offer(...)`, `tab.withdraw(...)`,
-`tab.navigate(...)`. Each change is told to the listener that the browser passes in.
+Methods replace the page's JavaScript: `tab.offer(...)`, `tab.withdraw(...)`, `tab.navigate(...)`. Each change
+is reported to the listener.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Listener(Protocol):
     """Hears what happens to tabs and pages."""
 
     def tab_changed(self, tab: SimulatedTab) -> None:
-        """The tab is new, or its state is another."""
+        """Handle a new or changed tab."""
 
     def tools_changed(self, frame: SimulatedFrame) -> None:
-        """The frame's document offers other tools, or has just been loaded."""
+        """Handle a frame whose document offers other tools, or has just been loaded."""
 
     def document_gone(self, frame: SimulatedFrame) -> None:
-        """The frame's document has been left or closed."""
+        """Handle a frame whose document has been left or closed."""
 
     def page_loaded(self, tab: SimulatedTab) -> None:
-        """A new document is in the top frame; it offers nothing yet."""
+        """Handle a new document in the top frame, without tools yet."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ class SimulatedFrame:
         via: wire.Via = "mcp-b",
         **tool_fields: Any,
     ) -> None:
-        """Register a tool, or replace it. What is not given is left out, as pages do; `tool_fields` are its
-        other members in wire spelling (`annotations=...`, `outputSchema=...`).
-        """
+        """Register or replace a tool; `tool_fields` are its other members in wire spelling."""
         definition: dict[str, Any] = {"name": name}
         if description:
             definition["description"] = description
@@ -88,11 +86,11 @@ class SimulatedFrame:
 
     @property
     def address(self) -> wire.FrameAddress:
-        """Which document in which frame."""
+        """Frame and document."""
         return wire.FrameAddress(tab_id=self.tab.tab_id, frame_id=self.frame_id, document_id=self.document_id)
 
     def announcement(self) -> wire.FrameTools:
-        """The whole list of tools, as the extension announces it."""
+        """Return the announcement of all tools."""
         return wire.FrameTools(
             tab_id=self.tab.tab_id,
             frame_id=self.frame_id,
@@ -172,7 +170,7 @@ class SimulatedTab:
         self._listener.tab_changed(self)
 
     def hand_over(self, handed_over: bool = True) -> None:
-        """Give the tab to the clients, or take it back, as the person does in the popup."""
+        """Hand the tab over to clients, or take it back, as the user does in the popup."""
         self.change(handed_over=handed_over)
 
     def offer(self, name: str, handler: Handler, **fields: Any) -> None:
@@ -226,7 +224,7 @@ def origin_of(url: str) -> str:
 
 
 def domain_of(url: str) -> str:
-    """What ordinals are counted in: host, and the port when it is not the scheme's own. Empty where none."""
+    """Return the domain of ordinals: host, and the port unless it is the default; empty without one."""
     parts = urlsplit(url)
     if parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme)):
         return parts.hostname or ""

@@ -1,6 +1,6 @@
-"""The extension's side of one native port: what it says, what it answers, the calls that came over it.
+"""Service worker of the simulated extension: one native port, its messages, its calls.
 
-A worker is born with its port and dies with it; all it knows can be rebuilt from the tabs.
+It lives as long as its port; all of its state can be rebuilt from the tabs.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _running: ContextVar[Call] = ContextVar("running")
 
 
 def current_call() -> Call:
-    """The call that the running tool handler serves."""
+    """Return the call that the running handler serves."""
     return _running.get()
 
 
 class Worker:
-    """Reads and writes nothing by itself: bodies are handed to `hear`, answers go to the port's queue.
+    """Handles received bodies and queues responses; it performs no I/O.
 
-    Calls run in the nursery of whoever keeps the port, so that they end with it.
+    Calls run in the nursery of the port's owner and end with it.
     """
 
     def __init__(self, browser: BrowserState, port: NativePort, nursery: trio.Nursery) -> None:
@@ -77,7 +77,7 @@ class Worker:
         self._port.post(jsonrpc.notification(method, params))
 
     def announce(self, frame: SimulatedFrame) -> None:
-        """Tell the tools of a frame, unless that was the last thing told of it."""
+        """Announce the tools of a frame, unless they are unchanged."""
         known = self._announced.get(frame)
         if frame.frame_id != TOP_FRAME and not frame.tools and not known:
             return  # a subframe dials once it has a tool

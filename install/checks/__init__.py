@@ -1,4 +1,4 @@
-"""What is wrong with an installation, as far as files and processes tell: for `mcpb doctor`, `mcpb status`.
+"""Checks of an installation by files and processes, for `mcpb doctor` and `mcpb status`.
 
-report puts it together, in the order in which a browser looks; each of the others looks at one thing.
+`check_report` combines them in the order in which a browser reads; each other module checks one thing.
 """

@@ -1,7 +1,7 @@
-"""Everything about an installation that files and processes tell, in the order in which a browser meets it.
+"""Report of all checks of an installation, in the order in which a browser reads.
 
-`examine` reads files and starts nothing; `examine_and_try` also starts what the manifests name, as a browser
-would. `first_fault` is the cheap question: can any browser start our host?
+`examine` reads files and starts nothing; `examine_and_try` also starts the programs of manifests as a browser
+would. `first_fault` is cheap: it finds out whether any browser can start the host.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from native_host.system.untrusted_files import is_file, resolved, status, whole
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an examination found."""
+    """Findings of an examination."""
 
     findings: tuple[Finding, ...] = ()
     """All, in order: wrapper, manifests (browser by browser), trials, running browsers, policies, extension,
@@ -68,31 +68,33 @@ class Report:
     targets: tuple[TargetReport, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     running: tuple[RunningBrowser, ...] = ()
-    """Of those that were asked for."""
+    """Running browsers of those that were asked for."""
 
     def of_level(self, level: Level) -> list[Finding]:
-        """The findings of one level, in order."""
+        """Return the findings of one level, in order."""
         return [finding for finding in self.findings if finding.level == level]
 
 
 def examine(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """Look at wrapper, manifests, running browsers, policies, profiles and neighbours.
+    """Check wrapper, manifests, running browsers, policies, profiles and other hosts.
 
-    `home` is mcpb's, `names` are rows of the table: only these browsers (empty: all that are there, every
-    folder that we are registered in, and the folders of browsers that run).
+    `home` is mcpb's. `names` restricts the checks to these rows of the table; empty: all present browsers,
+    every registered directory, and the directories of running browsers.
 
     Raises:
-        TableError: the person's own table of browsers cannot be used.
+        TableError: the user's table of browsers is invalid.
     """
     return _examined(machine, home, names).report()
 
 
 async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
-    """As `examine`, and start each program of ours that a manifest names (host_trial.py), unless it is known
-    not to start. What has no mark of ours is never run. Takes up to 8 s for a silent program, usually 0.3 s.
+    """Examine, and start each program of mcpb that a manifest names (host_trial.py).
+
+    It starts no program without the mark of mcpb, and none that is known to fail. A silent program takes up
+    to 8 s, others about 0.3 s.
 
     Raises:
-        TableError: the person's own table of browsers cannot be used.
+        TableError: the user's table of browsers is invalid.
     """
     found = _examined(machine, home, names)
     programs: dict[tuple[str, Kind], list[TargetReport]] = defaultdict(list)
@@ -106,12 +108,12 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
 
 
 def first_fault(machine: Machine, home: Path) -> Finding | None:
-    """Why no browser can start our host; None when one can.
+    """Return the reason why no browser can start the host; None if one can.
 
-    Reads wrapper and manifests only: for `mcpb status`.
+    It reads wrapper and manifests only: for `mcpb status`.
 
     Raises:
-        TableError: the person's own table of browsers cannot be used.
+        TableError: the user's table of browsers is invalid.
     """
     report = _registrations(machine, known_browsers(home), home).report()
     if any(target.is_startable for target in report.targets):
@@ -164,7 +166,7 @@ class _Examination:
                 yield finding
 
     def _judged(self, target: TargetReport) -> TargetReport:
-        """With what is wrong with the wrapper, or has been tried."""
+        """Return the target with the faults of the wrapper, or of its trial."""
         trial = self.trials.get(target.title)
         failed = trial is not None and trial.finding is not None and trial.finding.level == "fault"
         return msgspec.structs.replace(
@@ -174,7 +176,7 @@ class _Examination:
         )
 
     def may_start(self, target: TargetReport) -> bool:
-        """It is our wrapper, or another mcpb's, and nothing is known that keeps it from starting."""
+        """Return whether it is a wrapper of mcpb without a known fault."""
         if not target.is_ours:
             return {finding.code for finding in target.findings} == {ANOTHER_MCPB}
         findings = self.wrappers.get(str(resolved(Path(target.program))), [])

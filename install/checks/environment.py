@@ -1,6 +1,6 @@
-"""What is wrong with where mcpb itself is installed: which `mcpb` a terminal finds, and whom it lives with.
+"""Checks of mcpb's own environment: the `mcpb` of a terminal, and packages beside it.
 
-`this_environment` looks; `examine_environment` judges what it is given.
+`this_environment` reads; `examine_environment` evaluates.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ class Environment:
     commands: Path
     """The folder of its commands."""
     found: Path | None
-    """What a terminal starts as `mcpb`."""
+    """Program that a terminal starts as `mcpb`."""
     found_second: Path | None
-    """What it starts as `mcpb-bridge`."""
+    """Program that a terminal starts as `mcpb-bridge`."""
     vanishing: str = ""
     """`install.interpreter.vanishing`."""
     is_temporary: bool = False
     is_home_temporary: bool = False
-    """The person's home is so as well, below which install.sh puts it."""
+    """True if the user's home, below which install.sh installs, is temporary as well."""
     is_shared: bool = False
-    """In the system's Python or the person's own site directory, not in an environment of its own."""
+    """True in the system's Python or the user's site directory, outside of a virtual environment."""
     neighbours: Sequence[str] = ()
     """Distributions in the same place that mcpb does not need."""
     rivals: Mapping[str, str] = field(default_factory=dict)
-    """Our top-level names that are somebody else's as well, or instead: whose."""
+    """Other owners of mcpb's top-level package names."""
     is_in_wsl: bool = False
     clone: Path | None = None
     """`install.interpreter.clone`."""
 
 
 def examine_environment(environment: Environment, wrapper_interpreter: Path | None = None) -> list[Finding]:
-    """What is wrong with it; the worst first.
+    """Return the findings, the worst first.
 
-    `wrapper_interpreter` is what the registered wrapper starts, None when none of ours is registered.
+    `wrapper_interpreter` is the one of the registered wrapper, None without a registration.
     """
     return [
         *_whether_it_stays(environment),
@@ -238,7 +238,7 @@ def _finding(
 
 
 def this_environment(machine: Machine) -> Environment:
-    """The one that runs this process. It reads the records of all distributions beside us."""
+    """Return the environment of this process. It reads the records of all distributions beside mcpb."""
     prefix, path = Path(sys.prefix), machine.environ.get("PATH", os.defpath)
     ours = _our_distribution()
     is_in_user_site = ours is not None and _is_below(ours.locate_file(""), site.getusersitepackages())
@@ -259,7 +259,7 @@ def this_environment(machine: Machine) -> Environment:
 
 
 def _has_environment(prefix: Path) -> bool:
-    """Whether it is a virtual environment, or one of conda's, which are whole installations."""
+    """Return whether it is a virtual environment, or one of conda's, which are whole installations."""
     return sys.prefix != sys.base_prefix or (prefix / "conda-meta").is_dir()
 
 
@@ -272,7 +272,7 @@ def _our_distribution() -> metadata.Distribution | None:
 
 
 def _commands(ours: metadata.Distribution | None) -> Path:
-    """The record says where the commands went; beside the interpreter in every virtual environment."""
+    """Return the directory of commands: by the record, else beside the interpreter."""
     for file in (ours.files or []) if ours else []:
         if file.name == _DISTRIBUTION and file.parent.name == "bin":
             return Path(os.path.normpath(str(file.locate()))).parent
@@ -289,7 +289,7 @@ def _is_below(path: object, folder: str) -> bool:
 
 
 def _is_editable(ours: metadata.Distribution | None) -> bool:
-    """A developer's clone: what else is in that environment is the developer's own affair."""
+    """Return whether it is a developer's clone, whose environment is the developer's own."""
     return ours is None or '"editable": true' in (ours.read_text("direct_url.json") or "")
 
 
@@ -315,7 +315,7 @@ def _normal(name: str) -> str:
 
 
 def _rivals() -> dict[str, str]:
-    """Who else owns our names by its record, or from where Python takes them if not from beside us."""
+    """Return other owners of the package names, by record or by import path."""
     owners = metadata.packages_distributions()
     home = _folder_of("native_host")
     found = {}

@@ -1,6 +1,6 @@
-"""The channel of another product's extension: its hosts' sockets, whose they are, and who uses them.
+"""Check of the existing channel: the sockets of its hosts, their owners and users.
 
-Only looked at: a connection would make its host tell its extension that a client came and went.
+It does not connect: the host would announce a client to its extension.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     use: str
     """For people: whether mcpb uses it, or why not, and what would make it."""
     path: str = ""
-    """Of the socket; empty: the host has stopped serving."""
+    """Path of the socket; empty: the host has stopped serving."""
     pid: int = 0
-    """Of the process that has it; 0: not known."""
+    """Process that owns it; 0 if unknown."""
     program: str = ""
-    """Which that runs; empty where the system does not say."""
+    """Executable of that process; empty if unknown."""
     is_theirs: bool = False
     """It says in its command line that it is a host of that product."""
     browser: str = ""
@@ -68,26 +68,26 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     connections: int | None = None
     """None: the system does not say."""
     clients: tuple[ChannelClient, ...] = ()
-    """Who they are, as far as the system says: this user's alone."""
+    """Connected processes of this user, as far as the system shows them."""
     holder: int = 0
     """The process of mcpb that holds it for all bridges."""
     fault: str = ""
-    """Why it cannot be used."""
+    """Reason why it is unusable."""
     mend: str = ""
     """The command that makes it usable; empty where none does."""
     is_old: bool = False
     """In the place that its hosts of 2025 had."""
     is_left: bool = False
-    """Nobody listens there any more."""
+    """True if no process listens there."""
 
     @property
     def is_dead(self) -> bool:
-        """Its host lives, and serves nobody."""
+        """Return whether its host lives and serves no client."""
         return not self.path
 
     @property
     def is_usable(self) -> bool:
-        """Bridges that are told to can use it."""
+        """Return whether bridges can use it."""
         return bool(self.path) and not self.fault
 
 
@@ -99,9 +99,10 @@ def existing_channels(
     *,
     is_attached: bool = False,
 ) -> list[Channel]:
-    """The sockets as `find_channels` has them, then hosts that have stopped serving.
+    """Return the sockets found by `find_channels`, then hosts that have stopped serving.
 
-    `holders` are the processes of ours by the sockets that they hold; `is_attached`: mcpb is to use them.
+    `holders` are mcpb's processes by the sockets that they hold; `is_attached`: mcpb is configured to use
+    them.
     """
     system = _System(machine, running)
     found = find_channels(directory)
@@ -116,10 +117,10 @@ def existing_channels(
 
 
 def channels_here(machine: Machine, home: Path, directory: Path | None, is_attached: bool) -> list[Channel]:
-    """All of this user, with our own processes that hold some. `home` is mcpb's.
+    """Return all channels of this user, with mcpb's own holders. `home` is mcpb's.
 
     Raises:
-        TableError: the person's own table of browsers cannot be used.
+        TableError: the user's table of browsers is invalid.
     """
     running = running_browsers(machine, known_browsers(home), os.getuid())
     held = channel_holders(endpoint.candidates())
@@ -127,7 +128,7 @@ def channels_here(machine: Machine, home: Path, directory: Path | None, is_attac
 
 
 def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
-    """The pids of our processes that hold one of its sockets, by that, of these directories of hosts."""
+    """Return the pids of holders by socket, from these directories of hosts."""
     found: dict[str, int] = {}
     for directory in directories:
         with suppress(PrivateFileError, OSError):
@@ -136,7 +137,7 @@ def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
 
 
 def hint(directory: Path | None = None) -> str:
-    """That there is one which could be used, in a sentence; empty where none is. Reads only folders."""
+    """Return a sentence about a usable channel; empty without one. Reads directories only."""
     usable = [str(channel.path) for channel in find_channels(directory) if not channel.fault]
     if not usable:
         return ""
@@ -146,12 +147,12 @@ def hint(directory: Path | None = None) -> str:
 
 
 def stopped_host(machine: Machine, home: Path, directory: Path | None) -> str:
-    """That a host of its runs and serves nobody any more, and what helps; empty where none does.
+    """Return a sentence about a host that has stopped serving, with the remedy; empty without one.
 
-    Looks at all processes. `home` is mcpb's.
+    It reads all processes. `home` is mcpb's.
 
     Raises:
-        TableError: the person's own table of browsers cannot be used.
+        TableError: the user's table of browsers is invalid.
     """
     found = channels_here(machine, home, directory, is_attached=True)
     return next((describe_stopped_host(channel.pid) for channel in found if channel.is_dead), "")
@@ -263,7 +264,7 @@ def _finding(
 
 @dataclass
 class _System:
-    """What it says of sockets and processes; each asked once, and only if somebody wants to know."""
+    """Sockets and processes of the system, each read once and on demand."""
 
     machine: Machine
     running: Sequence[RunningBrowser]
@@ -275,13 +276,13 @@ class _System:
 
     @cached_property
     def processes(self) -> Mapping[int, Path]:
-        """Of this user."""
+        """Processes of this user."""
         found = proc.find_processes(self.uid, self.proc_root) if self.machine.system == "linux" else ()
         return {proc.pid_of(process): process for process in found}
 
     @cached_property
     def bound(self) -> Mapping[str, proc.BoundSocket]:
-        """The system's sockets by their paths; none where it does not say."""
+        """Sockets of the system by path; empty if unavailable."""
         return proc.find_bound_sockets(self.proc_root) if self.machine.system == "linux" else {}
 
     @cached_property
@@ -290,11 +291,11 @@ class _System:
 
     @cached_property
     def owners(self) -> Mapping[int, int]:
-        """Which process has the socket of an inode."""
+        """Process that owns the socket of an inode."""
         return {inode: pid for pid, process in self.processes.items() for inode in proc.find_sockets(process)}
 
     def owner(self, channel: FoundChannel) -> int:
-        """The host's pid, by the socket's name, or else by who listens there; 0: not known."""
+        """Return the host's pid, by the socket's name or else by its listener; 0 if unknown."""
         listener = self.bound[str(channel.path)].listener if str(channel.path) in self.bound else 0
         return channel.pid or self.owners.get(listener, 0)
 
@@ -311,7 +312,7 @@ class _System:
         return next((each for pid in above for each in self.running if each.pid == pid), None)
 
     def stopped_hosts(self, with_sockets: Container[int]) -> Iterator[int]:
-        """Those of a browser that have no socket, though they have had the time to open one."""
+        """Yield hosts of a browser that should have a socket by now, and have none."""
         for pid, process in self.processes.items():
             with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
                 is_host = pid not in with_sockets and self.is_theirs(pid)

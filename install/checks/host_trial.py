@@ -1,9 +1,9 @@
-"""The host program started as a browser would: does it say hello, say nothing else, and end when told to?
+"""Trial of the host program, started as a browser would: hello, nothing else on stdout, end with its pipes.
 
-Nothing is said to it. It is a whole host for that moment: it opens its socket in the real directory, which is
-part of what is tried. Bridges that look just then see a host without a browser come and go; it has no tools,
-so their clients hear nothing of it. Hosts that run are not touched. Whatever happens, also to this process,
-nothing is left: no process of its session, and no file of a host that had to be killed.
+It sends nothing. The host is complete for that moment: it opens its socket in the real directory, which is
+part of the trial. Bridges see a host without a browser come and go; it has no tools, so their clients notice
+nothing. Running hosts are not touched. Nothing is left whatever happens, also to this process: no process of
+its session, and no file of a killed host.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.untrusted_files import head
 
 HELLO_SECONDS = 5.0
-"""Usually 0.2 s. Browsers wait without end, but a person does not."""
+"""Timeout; usually 0.2 s. Browsers wait without end, users do not."""
 END_SECONDS = 2.0
 """After the end of its input; then Chromium kills it."""
 DRAIN_SECONDS = 0.5
@@ -66,26 +66,26 @@ _PLAIN_COMMAND = re.compile(r"mcpb [\w.@{}=/ -]+")
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of it."""
+    """Outcome of a trial."""
 
     finding: Finding | None = None
     """None: a browser would be content."""
     version: str = ""
-    """Of mcpb, as the host said it."""
+    """Version of mcpb in the host's hello."""
     seconds: float = 0.0
     """Until its first message."""
 
 
 @dataclass
 class _Heard:
-    """What the program wrote."""
+    """Output of the program."""
 
     body: bytes = b""
-    """Of its first message."""
+    """Body of its first message."""
     noise: bytes = b""
-    """What can be no message, or not any more."""
+    """Bytes outside of messages."""
     rest: bytes = b""
-    """Of its stdout, what followed the last whole message."""
+    """Bytes of stdout after the last complete message."""
     is_too_much: bool = False
     """More than STDOUT_BYTES."""
     stderr: bytes = b""
@@ -94,7 +94,7 @@ class _Heard:
 
 
 def browser_arguments(program: Path, kind: Kind, caller: str, manifest: Path) -> list[str]:
-    """What a browser of this kind starts: Chromium names the caller, Firefox the manifest and the caller."""
+    """Return the command line: Chromium passes the caller, Firefox the manifest and the caller."""
     return [str(program), caller] if kind == "chromium" else [str(program), str(manifest), caller]
 
 
@@ -128,7 +128,7 @@ async def try_host(program: Path, kind: Kind, caller: str, manifest: Path) -> Tr
 
 @asynccontextmanager
 async def ended_by_signals() -> AsyncIterator[None]:
-    """What ends this process first ends what is inside, with its cleaning up. In the main thread alone."""
+    """Cancel the block on the first signal, with its cleanup. In the main thread only."""
     received: list[int] = []
     with trio.open_signal_receiver(*_ENDINGS) as signals:
         async with trio.open_nursery() as nursery:
@@ -177,7 +177,7 @@ def _kill_session(leader: int) -> None:
 
 
 def _sweep_after(program: Path) -> None:
-    """What a killed host of ours leaves where hosts and bridges meet, and the next one would remove."""
+    """Remove the files that a killed host leaves in the endpoint directory."""
     made = wrapper.read((head(program, LARGEST_FILE_BYTES) or b"").decode(errors="replace"))
     if made is None:
         return
@@ -252,7 +252,7 @@ def _hello(heard: _Heard) -> wire.HostHello | None:
 
 
 def _params(heard: _Heard, method: str) -> bytes:
-    """Of the first message, if it is that."""
+    """Return the params of the first message if it has this method."""
     try:
         first = jsonrpc.decode(heard.body) if heard.body else None
     except jsonrpc.UndecodableError:

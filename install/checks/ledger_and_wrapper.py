@@ -1,4 +1,4 @@
-"""An installation as it is on disk: its ledger, its wrapper, and what is wrong with them."""
+"""Checks of the ledger and the wrapper of an installation."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from native_host.system.untrusted_files import closed_folder, head, link, status
 
 @dataclass(frozen=True)
 class Installed:
-    """What is there of one installation, for this user or for all."""
+    """Files of one installation, for this user or for all."""
 
     home: Home
     ledger: Ledger | None = None
-    """None: there is none, or it cannot be read, which `ledger_fault` says."""
+    """None: it does not exist, or it is unreadable, see `ledger_fault`."""
     ledger_fault: Finding | None = None
 
     @property
@@ -50,17 +50,17 @@ class Installed:
 
     @property
     def wrapper_entry(self) -> Entry | None:
-        """What the ledger knows of the wrapper."""
+        """Ledger entry of the wrapper."""
         return self.ledger.entry(self.home.wrapper) if self.ledger else None
 
     def is_strangers(self, file: Path) -> bool:
-        """Whether the installer replaces a manifest only when it is told to."""
+        """Return whether the installer replaces a manifest only with --replace."""
         entry = self.ledger.entry(file) if self.ledger else None
         return bool(manifest_stranger(file, entry, self.home.wrapper, look))
 
 
 def installed(home: Home) -> Installed:
-    """Read what is there."""
+    """Read the files of an installation."""
     if look(home.ledger).mode and look(home.ledger).content is None:
         return Installed(home, ledger_fault=_no_ledger(home.ledger))
     try:
@@ -73,7 +73,7 @@ def installed(home: Home) -> Installed:
 
 
 def _no_ledger(path: Path) -> Finding:
-    """The installer would take it for none."""
+    """Return the finding for a missing ledger."""
     template = "{file} is not a readable file. Move it away and run the command again: {command}"
     aside = Command(("mv", path_value(path), path_value(f"{path}.damaged")))
     return _ledger_fault(template, file=path_value(path), command=aside)
@@ -86,7 +86,7 @@ def _ledger_fault(template: str, **values: Part) -> Finding:
 
 
 def look_at_program(path: Path) -> Program:
-    """What a browser would find there, and this user could execute."""
+    """Read the program at a path as a browser would, and whether this user can execute it."""
     leads_to, found = link(path), status(path)
     if found is None:
         closed = closed_folder(path)
@@ -96,7 +96,7 @@ def look_at_program(path: Path) -> Program:
 
 
 def wrapper_findings(here: Installed) -> list[Finding]:
-    """What is wrong with the wrapper, worst first.
+    """Return the findings about the wrapper, worst first.
 
     Codes: those of `program_fault`, wrapper-foreign, interpreter-gone, wrapper-home; wrapper-link,
     wrapper-exposed, wrapper-changed, wrapper-version and ledger-unreadable are warnings.

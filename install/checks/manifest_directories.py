@@ -1,6 +1,4 @@
-"""Which folders of manifests are examined: the usual ones, those in which we are registered, and where a
-browser that runs looks instead.
-"""
+"""Directories of manifests to check: usual ones, registered ones, and those of running browsers."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ from native_host.system.untrusted_files import resolved
 def usual_targets(
     machine: Machine, rows: Sequence[Browser], here: Installed, names: Sequence[str]
 ) -> list[Target]:
-    """Of browsers that are there or named, and, unless some are named, wherever else we are registered."""
+    """Return the directories of present or named browsers, and without names all registered ones."""
     if names:
         named = [row for name in names if (row := find_browser(name, rows))]
         found = [target for row in named for target in named_targets(row, machine, rows, _exists)]
@@ -55,7 +53,7 @@ def usual_targets(
 
 
 def all_users_target(target: Target, machine: Machine, rows: Sequence[Browser]) -> Target | None:
-    """Where browsers of this folder look for all users' hosts; of a bare one, where Chromium itself does."""
+    """Return the directory for all users that belongs to this one; for a bare one that of Chromium."""
     name = target.browser or ("chromium" if target.data else "")
     row = find_browser(name, rows)
     return system_target(row, machine) if row else None
@@ -66,7 +64,7 @@ def _exists(path: Path) -> bool:
 
 
 def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
-    """A registered folder, as people call it."""
+    """Return a registered directory with its display name."""
     directory = Path(entry.path).parent
     target = folder_target(directory, entry.kind, entry.browser)
     row = find_browser(entry.browser, rows)
@@ -104,18 +102,18 @@ def foreign_home_finding(machine: Machine) -> Finding | None:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Where a browser that runs looks, and nobody would think of."""
+    """Unusual directory of a running browser."""
 
     running: RunningBrowser
     target: Target
     missing: Finding
-    """What there is to say if we are not registered there."""
+    """Finding if no manifest is there."""
 
 
 def elsewhere(
     running: Sequence[RunningBrowser], usual: Sequence[Target], machine: Machine, rows: Sequence[Browser]
 ) -> list[Elsewhere]:
-    """Of browsers that look in none of the `usual` folders; each folder once."""
+    """Return the directories of running browsers outside of the `usual` ones; each once."""
     folders = [folder for target in usual for folder in (target.data, target.directory.parent) if folder]
     known = {resolved(folder) for folder in folders}
     found: dict[Path, Elsewhere] = {}

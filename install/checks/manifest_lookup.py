@@ -1,4 +1,4 @@
-"""What a browser finds that looks for our host: the user's manifest, that for all users, and the program."""
+"""Lookup of the host by a browser: the user's manifest, that for all users, and the program."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The row of the table; empty for a folder that was named by hand."""
     kind: Kind
     manifest: str
-    """Where the user's manifest is, or would be."""
+    """Path of the user's manifest, existing or not."""
     reads: str = ""
-    """The manifest that the browser takes: the user's, or that for all users. Empty when there is none."""
+    """Manifest that the browser uses: the user's, or that for all users; empty without one."""
     program: str = ""
-    """What it makes the browser start; empty when it cannot be used."""
+    """Program that it names; empty if it is invalid."""
     is_ours: bool = False
-    """That is a wrapper of ours."""
+    """True if the program is a wrapper of mcpb."""
     is_removed: bool = False
-    """The person took this browser out: that it has no manifest is no fault."""
+    """True if the user removed this browser: a missing manifest is no fault then."""
     is_startable: bool = False
     """As far as files tell, this browser can start our host."""
     command: Command | None = None
     """Registers it, whatever is wrong."""
     findings: tuple[Finding, ...] = ()
-    """Of this folder, what the browser stumbles over first comes first."""
+    """Findings of this directory, in the order in which the browser meets them."""
 
     @property
     def title(self) -> str:
@@ -74,9 +74,9 @@ class _Manifest:
     file: Path
     content: bytes
     reading: Sequence[Finding] = ()
-    """What is wrong with the file itself. Firefox then looks for another one; Chromium does not."""
+    """Faults of the file itself. Firefox then reads the next one; Chromium does not."""
     starting: Sequence[Finding] = ()
-    """What is wrong with the program that it names."""
+    """Faults of the program that it names."""
     program: Path | None = None
     is_ours: bool = False
 
@@ -93,9 +93,10 @@ def examine_target(
     for_all: Installed,
     missing: Finding | None = None,
 ) -> TargetReport:
-    """As a browser looks there; `system` is where it looks for hosts of all users. Codes: those of
-    `manifest_faults` and `program_fault`, manifest-missing (or `missing` in its place), manifest-unreadable,
-    manifest-shadows, FOREIGN_PROGRAM, ANOTHER_MCPB; browser-removed is a note.
+    """Check a directory as a browser reads it; `system` is the one for all users.
+
+    Codes: those of `manifest_faults` and `program_fault`, manifest-missing (or `missing` in its place),
+    manifest-unreadable, manifest-shadows, FOREIGN_PROGRAM, ANOTHER_MCPB; browser-removed is a note.
     """
     own = _read(target, (here, for_all))
     all_users = _read(system, (here, for_all)) if system else None
@@ -133,7 +134,7 @@ def examine_target(
 
 
 def _taken(kind: Kind, own: _Manifest | None, all_users: _Manifest | None) -> _Manifest | None:
-    """Chromium takes the user's manifest if there is one, Firefox the first that it can use."""
+    """Return the manifest in use: in Chromium the user's if present, in Firefox the first valid one."""
     if own is None or (kind == "firefox" and own.reading and all_users and not all_users.reading):
         return all_users
     return own
@@ -204,7 +205,7 @@ def _is_same(program: Path, wrapper_file: Path) -> bool:
 
 
 def _foreign(file: Path, program: Path) -> Finding:
-    """What is wrong with a program that is not our wrapper (whose faults are said once, for all browsers)."""
+    """Return the finding for a program that is not the wrapper, whose faults are reported once."""
     if fault := program_fault(program, look_at_program):
         return msgspec.structs.replace(
             fault,

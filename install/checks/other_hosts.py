@@ -1,4 +1,4 @@
-"""Native hosts of other products in the folders where ours is: for information. They are only ever read."""
+"""Native hosts of other products in the same directories, for information. It only reads."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from native_host.protocol.wire import HOST_NAME
 from native_host.system.untrusted_files import entries, head, is_file
 
 MOST = 100
-"""In a folder. Nobody has so many."""
+"""Hosts that are read of a directory."""
 LARGEST_BYTES = 64 * 1024
 WRAPPER_GONE = FindingCode.CHANNEL_WRAPPER_GONE
 _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
-"""Of what an interpreter is given to run."""
+"""Suffixes of scripts that an interpreter runs."""
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Another product's host."""
+    """Host of another program."""
 
     name: str
-    """Of the host: that of its file."""
+    """Name of the host and of its file."""
     manifest: str
     title: str
-    """Of the browsers that read it."""
+    """Display name of the browsers that read it."""
     program: str = ""
-    """What it starts; empty when its manifest cannot be read or names nothing."""
+    """Program of the manifest; empty if it is invalid."""
     lacks: str = ""
-    """What of the program is gone: itself, or what it runs where it is a script that runs another."""
+    """Missing file: the program, or one that its script runs."""
     is_there: bool = False
     """It can be started, as far as files tell."""
     callers: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def neighbours(targets: Sequence[Target]) -> list[Neighbour]:
-    """Of all these folders, in their order; a folder that cannot be listed has none."""
+    """Return the hosts of these directories, in order; an unreadable directory has none."""
     return [
         _read(path, target.kind, target.title) for target in targets for path in _listed(target.directory)
     ]
@@ -71,7 +71,7 @@ def _read(path: Path, kind: Kind, title: str) -> Neighbour:
 
 
 def _lacking(program: Path) -> Path | None:
-    """The first that cannot be run, of a program and of what it runs."""
+    """Return the first file that cannot be run, of a program and the files that it runs."""
     runs = _run_by(program)
     for path in [program, *runs[:1]]:
         if not (is_file(path) and os.access(path, os.X_OK)):
@@ -119,12 +119,12 @@ def neighbour_findings(found: Sequence[Neighbour], browsers: Mapping[str, Part])
 
 
 def taken(title: str, found: Sequence[Neighbour]) -> Neighbour | None:
-    """The host that Anthropic's extension would take in this browser; None: there is none."""
+    """Return the host that Claude in Chrome would start in this browser, or None."""
     return next((each for each in _claudes(title, found) if each.is_there), None)
 
 
 def _claudes(title: str, found: Sequence[Neighbour]) -> list[Neighbour]:
-    """Of each of the two names a browser takes the first manifest: the user's stand before those of all."""
+    """Return the first manifest of each of its two names: the user's come before those for all users."""
     its = [each for each in found if each.title == title]
     hosts = [next((each for each in its if each.name == name), None) for name in CLAUDES]
     return [each for each in hosts if each]

@@ -1,6 +1,6 @@
-"""What an administrator's policies forbid: native hosts of users, our host, our extension. Only read.
+"""Administrator policies that forbid user-level hosts, the mcpb host or the extension. It only reads.
 
-Chromium on Linux reads all JSON files of a folder, in the order of their names; on macOS a property list.
+Chromium on Linux reads all JSON files of a directory, in the order of their names; on macOS a property list.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _decoded(content: bytes, *, is_plist: bool) -> dict[str, Any]:
 def policy_findings(
     browser: Browser, policies: dict[str, Policy], *, has_system_manifest: bool
 ) -> list[Finding]:
-    """What of it stops us: policy-user-hosts, policy-host-blocked, policy-extension-blocked.
+    """Return policy-user-hosts, policy-host-blocked, policy-extension-blocked.
 
-    `has_system_manifest`: ours is registered for all users, and so need not be in this user's folder.
+    `has_system_manifest`: the host is registered for all users, so the user's directory is not needed.
     """
     return list(_findings(browser, policies, has_system_manifest=has_system_manifest))
 
@@ -118,7 +118,7 @@ def _findings(
 
 
 def _blocking(policies: dict[str, Policy], blocklist: str, allowlist: str, name: str) -> Policy | None:
-    """The list that forbids a name; an allow-list stands above it."""
+    """Return the list that forbids a name; an allow-list overrides it."""
     if name in _listed(policies.get(allowlist)):
         return None
     policy = policies.get(blocklist)

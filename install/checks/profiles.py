@@ -1,7 +1,7 @@
-"""In which browser profiles the extension is, as the browsers' own files say. They are only ever read.
+"""Browser profiles that have the extension, by the browsers' own files. It only reads.
 
-What they do not show: an add-on that Firefox loaded temporarily, and what a Chromium has not written down yet
-(it does so some seconds after a change, and when it ends).
+These files omit an add-on that Firefox loaded temporarily, and recent changes in Chromium (it writes them
+some seconds later, and when it ends).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ OUR_NAME = "mcpb"
 """In the manifest of our extension."""
 MOST_PROFILES = 100
 LARGEST_BYTES = 8 * 1024 * 1024
-"""Of a file: Preferences of well-used profiles have some MiB."""
+"""Bytes of a file: Preferences of well-used profiles have some MiB."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Of all files of a browser."""
+"""Bytes of all files of a browser."""
 # Chromium's ManifestLocation: loaded from a folder by the person, or with --load-extension.
 _UNPACKED = {4, 8}
 
@@ -60,7 +60,7 @@ class InstalledExtension:
     profile: Path
     """The profile's folder."""
     label: str
-    """What the browser calls the profile; its folder's name where it says nothing."""
+    """The browser's name for the profile, else its directory's name."""
     extension_id: str
     is_enabled: bool
     version: str = ""
@@ -73,7 +73,7 @@ class InstalledExtension:
 
 
 def chromium_extensions(user_data_dir: Path) -> list[InstalledExtension] | None:
-    """Of all profiles of a user data directory; None where it may be in one that could not be read."""
+    """Return the extensions of all profiles of a user data directory; None if one was unreadable."""
     reader = _Reader()
     found = [each for profile in _chromium_profiles(user_data_dir) for each in _in_chromium(profile, reader)]
     return None if reader.has_passed_over and not found else found
@@ -84,7 +84,7 @@ def _chromium_profiles(user_data_dir: Path) -> list[Path]:
 
 
 def _in_chromium(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
-    """Which of the two files has an extension depends on system and version: both are read."""
+    """Yield the extensions of a profile, from both files: system and version decide which one has them."""
     preferences = reader.read(profile / "Preferences")
     label = _object(preferences.get("profile")).get("name")
     settings: dict[str, dict[str, Any]] = {}
@@ -112,14 +112,14 @@ def _lost(folder: Path | None) -> str:
 
 
 def is_used_in(user_data_dir: Path) -> bool:
-    """Whether our extension has stored something in a profile: the browser has that on disk at once."""
+    """Return whether the extension has stored something in a profile, which is on disk at once."""
     return any(
         is_folder(profile / "Local Extension Settings" / EXTENSION_ID) for profile in entries(user_data_dir)
     )
 
 
 def _folder(setting: dict[str, Any]) -> Path | None:
-    """Where an unpacked extension is; of others the browser keeps a copy of the manifest."""
+    """Return the directory of an unpacked extension; for others the browser stores the manifest."""
     path = setting.get("path")
     if setting.get("location") in _UNPACKED and isinstance(path, str) and path.startswith("/"):
         return Path(path)
@@ -147,7 +147,7 @@ def _listed_profiles(root: Path) -> Iterator[Path]:
 
 
 def firefox_extensions(profiles: Sequence[Path]) -> list[InstalledExtension]:
-    """Of these profiles."""
+    """Return the extensions of these profiles."""
     reader = _Reader()
     return [found for profile in profiles for found in _in_firefox(profile, reader)]
 
@@ -177,7 +177,7 @@ class _Reader:
         """A file was too long, or too much in all."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """The object in a file; an empty one where there is none."""
+        """Return the object in a file; an empty one without it."""
         content = whole(path, min(LARGEST_BYTES, self._left))
         if content is None:
             self.has_passed_over = self.has_passed_over or is_file(path)

@@ -1,9 +1,7 @@
-"""The browsers of this user that run now: which they are, on which folder, and what confines them.
+"""Running browsers of this user, with their directories and confinement; running native hosts.
 
-Linux says it in /proc, macOS in `ps`. Of a browser's environment, which may hold API keys, only three
-variables are kept, which say where its folders are; all else is forgotten at once.
-
-The native hosts that browsers run now, wherever these keep their sockets. Linux says it in /proc.
+Linux shows them in /proc, macOS in `ps`. Of a browser's environment, which may hold API keys, only three
+variables with directories are stored.
 """
 
 from __future__ import annotations
@@ -41,16 +39,16 @@ class RunningBrowser:
     browser: Browser
     program: str
     user_data_dir: Path | None = None
-    """Of a Chromium that was started with `--user-data-dir`."""
+    """Value of a Chromium's `--user-data-dir`."""
     profile: Path | None = None
-    """Of a Firefox that was started with `--profile`."""
+    """Value of a Firefox's `--profile`."""
     confinement: Confinement = ""
     environ: Mapping[str, str] | None = None
-    """Of its environment what PLACES names. None: not known, or of a confined one, which has its own."""
+    """Variables named in PLACES. None: unknown, or of a confined browser, which has its own."""
 
 
 def running_browsers(machine: Machine, browsers: Sequence[Browser], uid: int) -> list[RunningBrowser]:
-    """Those of this user and this home directory, by pid. What cannot be read is passed over."""
+    """Return the browsers of this user and home directory, by pid; unreadable ones are ignored."""
     found = _from_proc(machine.root / "proc", uid) if machine.system == "linux" else _from_ps(_ps(), uid)
     recognised = [running for process in found if (running := _recognised(process, browsers))]
     return [running for running in recognised if _is_at_home(running, machine)]
@@ -62,7 +60,7 @@ def _is_at_home(running: RunningBrowser, machine: Machine) -> bool:
 
 
 def its_machine(running: RunningBrowser, machine: Machine) -> Machine:
-    """The machine as that browser sees it."""
+    """Return the machine as that browser sees it."""
     return machine if running.environ is None else replace(machine, environ=running.environ)
 
 
@@ -100,7 +98,7 @@ def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowse
 
 
 def _option(process: _Process, names: Sequence[str]) -> Path | None:
-    """The last one counts, as browsers have it."""
+    """Return the last value of an option, as browsers do."""
     found = None
     for word, after in zip(process.words, [*process.words[1:], ""], strict=True):
         name, equals, value = word.partition("=")
@@ -165,7 +163,7 @@ def _split_option(option: str) -> list[str]:
 
 
 def confinement_finding(running: RunningBrowser) -> Finding | None:
-    """What a confined build can do today; None for one that is not confined."""
+    """Return the finding about a confined build; None for another one."""
     if not running.confinement:
         return None
     kind, confinement = running.browser.kind, running.confinement

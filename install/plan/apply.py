@@ -1,7 +1,7 @@
-"""Looking at the disk, and carrying a plan out: the one file of this package that writes.
+"""Application of a plan to the disk. No other module of this package writes.
 
-Files appear whole or not at all, no link is followed in the last two steps of a path, and what has changed
-since the plan was made is not touched.
+Files appear whole or not at all, links in the last two parts of a path are not followed, and files that have
+changed since the plan was made are not touched.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, Remov
 from native_host.system.private_files import open_directory, open_regular
 
 LARGEST_FILE_BYTES = 256 * 1024
-"""Of what may be ours; longer files are not read whole."""
+"""Bytes of the largest file that can be mcpb's; longer files are not read completely."""
 
 _NOT_TO_BE_REMOVED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY}
-"""Of a directory: something is in it, it is gone, it has become a link, or it is a disk of its own."""
+"""Errors of a directory that is not empty, is gone, has become a link, or is a mount point."""
 
 
 class ApplyError(Exception):
@@ -31,7 +31,7 @@ class ApplyError(Exception):
 
 
 def look(path: Path) -> Found:
-    """What is in a place, links not followed; only the first bytes of a file that is too long to be ours."""
+    """Read a place without following links; of a long file only the first bytes."""
     try:
         found = path.lstat()
     except PermissionError:
@@ -166,7 +166,7 @@ def _write_new(directory: int, name: str, step: Write) -> None:
 
 @contextmanager
 def _directory(path: Path) -> Iterator[int]:
-    """A directory of ours, held open so that nobody can put another in its place."""
+    """Open a directory of mcpb's, so that no process can replace it meanwhile."""
     directory = open_directory(path)
     try:
         if os.fstat(directory).st_uid != os.getuid():
@@ -182,7 +182,7 @@ def _check_unchanged(directory: int, path: Path, before: bytes | None) -> None:
 
 
 def _content(name: Path | str, directory: int | None = None) -> bytes | None:
-    """The first bytes of a file; None when there is none."""
+    """Return the first bytes of a file, or None."""
     try:
         descriptor = open_regular(name, os.O_RDONLY, directory=directory)
     except FileNotFoundError:

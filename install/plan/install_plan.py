@@ -1,7 +1,7 @@
-"""What an installation writes: made here, shown by commands, done by disk. (What goes: uninstall_plan.py.)
+"""Plan of an installation: the files to write. Sans-IO; uninstall_plan.py plans the removal.
 
-Pure: the disk is looked at through a function that is passed in. Every plan that changes a file begins and
-ends with the ledger: first it knows what is about to be written beside what was there, in the end what is.
+A function reads the disk. Every plan that changes a file begins and ends with the ledger: first it has the
+planned files beside the old ones, at the end the new ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _File:
     entry: Entry
     """As it will be in the ledger, without what was there before."""
     command: str
-    """What installs it."""
+    """Command that installs it."""
 
 
 def install(
@@ -137,10 +137,10 @@ def _is_repairable(home: Home, ledger: Ledger | None, look: Look) -> bool:
 
 
 def ledger_of(home: Home, look: Look) -> Ledger | None:
-    """What is installed, with the paths of today; None where nothing is.
+    """Return the ledger with its current paths; None without an installation.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: it is unreadable.
     """
     content = look(home.ledger).content
     if hidden := refused_view(home.ledger, look):
@@ -155,30 +155,30 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
 
 
 def registered_targets(ledger: Ledger | None, look: Look) -> list[Target]:
-    """The places of the ledger in which a manifest still is, and shall be."""
+    """Return the directories of the ledger that still have a manifest."""
     there = [target for target in known_targets(ledger) if look(target.manifest).mode]
     return [target for target in there if not is_removed(target, ledger)]
 
 
 def deleted_targets(ledger: Ledger | None, look: Look) -> list[Target]:
-    """The places of the ledger in which the person deleted our manifest, and not the browser's whole folder.
+    """Return the directories of the ledger whose manifest the user deleted, but not the browser's directory.
 
-    They are in the ledger until they are taken out by command or back, which they are only when named.
+    They stay in the ledger until a command removes or restores them, which needs their name.
     """
     there = [target for target in known_targets(ledger) if look(target.directory.parent).mode]
     return [target for target in there if is_deleted(target, ledger, look) and not is_removed(target, ledger)]
 
 
 def is_removed(target: Target, ledger: Ledger | None) -> bool:
-    """Whether the person took us out there by command. Back only when named."""
+    """Return whether the user removed this target by command. It is registered again only when named."""
     removed = ledger.removed if ledger else ()
     return target.browser in removed or str(target.directory) in removed
 
 
 def is_deleted(target: Target, ledger: Ledger | None, look: Look) -> bool:
-    """Whether our manifest was there, and no command of ours removed it.
+    """Return whether a manifest of mcpb is missing that no command removed.
 
-    Where the wrapper is missing as well, it was no deletion of one: a removal of all was interrupted.
+    If the wrapper is missing as well, a removal of all files was interrupted.
     """
     entry = _entry(ledger, target.manifest)
     wrappers = [one.path for one in (ledger.entries if ledger else ()) if one.what == "wrapper"]
@@ -195,7 +195,7 @@ def known_targets(ledger: Ledger | None) -> list[Target]:
 
 
 def is_ours(home: Home, ledger: Ledger | None, target: Target, look: Look) -> bool:
-    """Whether the manifest there is one of ours."""
+    """Return whether the manifest there was written by mcpb."""
     content, entry = look(target.manifest).content, _entry(ledger, target.manifest)
     return content is not None and is_our_manifest(content, entry, home.wrapper, look)
 
@@ -243,7 +243,7 @@ def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger
 
 
 def refused_homes(home: Home, look: Look) -> list[str]:
-    """Why nothing of ours can be where it is to be."""
+    """Return the reasons why mcpb's home is unusable."""
     found = [refused_home(home.path, look), refused_wrapper_folder(home.wrapper.parent, look)]
     return [refusal for refusal in found if refusal]
 
@@ -258,7 +258,7 @@ def _refusals(home: Home, files: Sequence[_File], ledger: Ledger, look: Look, *,
 
 
 def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
-    """Why what is in a file's place is not ours; empty where nothing is, or ours."""
+    """Return the reason why a file belongs to others; empty for mcpb's own, or none."""
     entry = ledger.entry(file.path)
     if file.entry.what == "wrapper":
         stranger = wrapper_stranger(file.path, entry, look)
@@ -282,7 +282,7 @@ def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:
 def write_around(
     plan: Plan, home: Home, *, begins: Ledger, steps: list[Step], ends: Ledger, look: Look
 ) -> None:
-    """The steps, between what the ledger says while they are done and afterwards."""
+    """Add the steps between the two versions of the ledger."""
     if steps:
         _write_ledger(plan, home, begins, look(home.ledger).content, look)
     plan.steps += [step for step in steps if step not in plan.steps]
@@ -300,7 +300,7 @@ def _write_ledger(plan: Plan, home: Home, ledger: Ledger, before: bytes | None, 
 
 
 def remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> None:
-    """The last step but for folders: until then it knows of all that goes."""
+    """Add the removal of the ledger, the last step except for directories."""
     draft = ledger_draft_path(home.ledger)
     half = look(draft).content
     if half is not None and Remove(draft, half) not in plan.steps:
@@ -332,12 +332,12 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
 
 
 def backups(directory: Path, path: Path, look: Look) -> list[Path]:
-    """What stood in the place `path` at any time, and is kept."""
+    """Return the backups of the place `path`."""
     return list(takewhile(lambda kept: look(kept).mode, _backup_names(directory, path)))
 
 
 def free_backup(directory: Path, path: Path, look: Look) -> Path:
-    """Where nothing is kept yet."""
+    """Return a free backup path."""
     return next(name for name in _backup_names(directory, path) if not look(name).mode)
 
 
@@ -348,7 +348,7 @@ def _backup_names(directory: Path, path: Path) -> Iterator[Path]:
 
 
 def remove_drafts(ledger: Ledger, look: Look) -> list[Step]:
-    """What an interrupted run left half-written."""
+    """Return the steps that remove temporary files of an interrupted run."""
     places = [place for entry in ledger.entries for place in (entry.path, entry.backup) if place]
     drafts = [draft_path(Path(place), ledger.install_id) for place in places]
     found = [(draft, look(draft).content) for draft in drafts]
@@ -368,23 +368,23 @@ def make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> No
 
 
 def settled(entries: Iterable[Entry], look: Look) -> list[Entry]:
-    """After a run: without what an earlier one began and never wrote; what waits in the backup is known."""
+    """Return the entries after a run, without those that an earlier run began and never wrote."""
     there = [entry for entry in entries if not entry.is_begun or look(Path(entry.path)).mode or entry.backup]
     return [msgspec.structs.replace(entry, is_begun=False) for entry in there]
 
 
 def _still_removed(ledger: Ledger, targets: Sequence[Target]) -> tuple[str, ...]:
-    """What the person took out, without what is now named."""
+    """Return the removed browsers and directories, without those that are named now."""
     back = {name for target in targets for name in (target.browser, str(target.directory))}
     return tuple(name for name in ledger.removed if name not in back)
 
 
 def merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One entry for each path, the new one where there are two; always in the same order."""
+    """Return one entry for each path, the new one of two, in a stable order."""
     merged = {entry.path: entry for part in (known, new) for entry in part}
     return tuple(merged[path] for path in sorted(merged))
 
 
 def united(*parts: Sequence[str]) -> tuple[str, ...]:
-    """All of them, each once."""
+    """Return all items, each once."""
     return tuple(dict.fromkeys(item for part in parts for item in part))

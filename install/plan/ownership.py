@@ -1,7 +1,7 @@
-"""Whose a file is. Ours is what the ledger knows by its content's hash, a manifest that points at our
-wrapper, and a wrapper that says so in its second line. Where we are registered, a damaged manifest is ours as
-well: one that starts nothing. Whatever else stands in our places is refused, with what to do about it. Pure:
-what was found is passed in.
+"""Ownership of files: mcpb's are those with a digest in the ledger, and manifests of its wrapper.
+
+A wrapper names mcpb in its second line. In a registered directory, a damaged manifest that starts nothing
+belongs to mcpb as well. All other files in these places are rejected, with the remedy. Sans-IO.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from native_host.system.home_layout import HomeLayout
 
 @dataclass(frozen=True)
 class Found:
-    """What is in a place: `mode` 0 when nothing is, `content` None where there is no readable file."""
+    """State of a place: `mode` 0 if nothing exists, `content` None without a readable file."""
 
     mode: int = 0
     is_users: bool = True
@@ -45,18 +45,18 @@ _ELSEWHERE = "Choose another folder with MCPB_HOME"
 
 
 def installed_wrapper(home: Path, look: Look) -> Wrapper | None:
-    """What the wrapper in place was made from; None when there is none of ours, or it does not say it."""
+    """Return the data of the installed wrapper; None without one, or if it lacks them."""
     content = look(HomeLayout(home).wrapper).content
     return wrapper.read(content.decode(errors="replace")) if content is not None else None
 
 
 def is_our_wrapper(content: bytes, entry: Entry | None) -> bool:
-    """Whether the program in the wrapper's place is one that we wrote."""
+    """Return whether mcpb wrote the program at the wrapper's place."""
     return wrapper.is_ours(content.decode(errors="replace")) or (entry is not None and entry.holds(content))
 
 
 def wrapper_stranger(file: Path, entry: Entry | None, look: Look) -> str:
-    """Why what is in the wrapper's place is not ours; empty where nothing is, or ours."""
+    """Return the reason why the wrapper's place is taken; empty if it is not."""
     found = look(file)
     if fault := refused_file(file, found):
         return fault
@@ -65,7 +65,7 @@ def wrapper_stranger(file: Path, entry: Entry | None, look: Look) -> str:
 
 
 def manifest_stranger(file: Path, entry: Entry | None, wrapper_file: Path, look: Look) -> str:
-    """Why what is in a manifest's place is not ours; empty where nothing is, or ours."""
+    """Return the reason why a manifest's place is taken; empty if it is not."""
     found = look(file)
     if fault := refused_file(file, found):
         return fault
@@ -75,14 +75,14 @@ def manifest_stranger(file: Path, entry: Entry | None, wrapper_file: Path, look:
 
 
 def is_our_manifest(content: bytes, entry: Entry | None, wrapper_file: Path, look: Look) -> bool:
-    """Whether we wrote it, or it starts our wrapper, or we are registered there and it starts nothing."""
+    """Return whether mcpb wrote it, it starts the wrapper, or it is registered and starts nothing."""
     if entry is None:
         return not _manifest_fault(content, wrapper_file)
     return entry.holds(content) or _starts_nothing(content, wrapper_file, look)
 
 
 def _manifest_fault(content: bytes, wrapper_file: Path) -> str:
-    """Why a manifest is not one that points at our wrapper; empty when it is."""
+    """Return the reason why a manifest does not start the wrapper; empty if it does."""
     manifest = read_manifest(content)
     if manifest is None:
         return "is not JSON"
@@ -103,7 +103,7 @@ def _starts_nothing(content: bytes, wrapper_file: Path, look: Look) -> bool:
 
 
 def registered_callers(content: bytes, kind: Kind) -> list[str]:
-    """The extensions that a manifest of ours admits; what a browser would not accept is left out."""
+    """Return the extensions that a manifest of mcpb admits; invalid ones are omitted."""
     return [item for item in callers_in(content, kind) if is_caller(item, kind)]
 
 
@@ -111,7 +111,7 @@ def registered_callers(content: bytes, kind: Kind) -> list[str]:
 
 
 def refused_home(home: Path, look: Look) -> str:
-    """Why mcpb's home cannot be where it is to be."""
+    """Return the reason why mcpb's home is unusable."""
     above = look(home.parent)
     if not above.mode:
         # Made by us, it would be nobody's if we were interrupted before the ledger is there.
@@ -126,7 +126,7 @@ def refused_home(home: Path, look: Look) -> str:
 
 
 def refused_view(path: Path, look: Look) -> str:
-    """Why it cannot be told what is in a place: what is not seen is not gone."""
+    """Return the reason why a place is unreadable: an unreadable file is not a missing one."""
     if not look(path).is_hidden:
         return ""
     closed = next(above for above in path.parents if look(above).mode)
@@ -134,12 +134,12 @@ def refused_view(path: Path, look: Look) -> str:
 
 
 def refused_wrapper_folder(path: Path, look: Look) -> str:
-    """Why no program may be started from this folder, which is there or will be made."""
+    """Return the reason why no program may be started from this directory, existing or not."""
     return _refused_private(path, look(path))
 
 
 def refused_manifest_folder(path: Path, look: Look) -> str:
-    """Why no manifest may be written or removed in this folder, which is there or will be made."""
+    """Return the reason why no manifest may be changed in this directory, existing or not."""
     above = look(path.parent)
     if above.mode and not above.is_users:
         return f"{path.parent} is another user's. Run the command as that user"
@@ -154,7 +154,7 @@ def _refused_making(path: Path, look: Look) -> str:
 
 
 def refused_file(path: Path, found: Found) -> str:
-    """Why what is in a file's place cannot be read and replaced: it is no plain file of the person's."""
+    """Return the reason why a file cannot be read and replaced: it is not a regular file of the user."""
     if not found.mode or (stat.S_ISREG(found.mode) and found.is_users and found.content is not None):
         return ""
     return f"{path} is {_described(found)}, not a file of yours"
@@ -180,7 +180,7 @@ def _refused_folder(path: Path, found: Found) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """For a command that is to be copied into a shell."""
+    """Quote a path for a shell command."""
     return shlex.quote(str(path))
 
 

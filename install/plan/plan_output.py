@@ -16,9 +16,9 @@ _LEDGER = "the list of what mcpb has written, for uninstalling"
 
 
 def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
-    """A verb and the rest of its line, for each file and folder; then the notes, without a verb.
+    """Yield a verb and the rest of its line, for each file and directory; then the notes, without a verb.
 
-    What is another product's stands first. The ledger is named once, though it is written twice.
+    Files of other products come first. The ledger is named once, though it is written twice.
     """
     for step in filter(_is_anothers, plan.steps):
         verb, text = _line(step)

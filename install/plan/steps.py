@@ -1,4 +1,4 @@
-"""What a plan consists of: single changes of the disk, each of which is done or not, with nothing between."""
+"""Steps of a plan: single changes of the disk, each done completely or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Write:
     draft: Path
     """Written first and then renamed: in the same directory, and nothing is there."""
     mtime_ns: int | None = None
-    """Of a copy, so that it can be put back as it was; None: now."""
+    """Time of a copied file, which is restored; None: now."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Plan:
     """Held while the plan is carried out, so that two commands do not change one installation at once."""
     steps: list[Step] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    """What stands in the way, and what to do about it."""
+    """Obstacles, each with its remedy."""
     kept: list[Path] = field(default_factory=list)
     """Files that are as they should be."""
     notes: list[str] = field(default_factory=list)
-    """What the person should know before saying yes."""
+    """Facts that the user should know before confirming."""

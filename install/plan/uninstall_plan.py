@@ -1,7 +1,7 @@
-"""What an uninstallation removes: exactly what the ledger has, and what is ours by its content.
+"""Plan of an uninstallation: removes the files of the ledger, and those with mcpb's content. Sans-IO.
 
-Pure, as install_plan.py. What was moved out of our way goes back, and so does what a shim of an earlier mcpb
-changed (restore_shimmed.py). Files that are not ours stay where they are.
+Files that were moved away return, and so do manifests that a shim of an earlier mcpb changed
+(restore_shimmed.py). Files of others stay.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ def uninstall(
     kept: Sequence[Path] = (),
     folders: Sequence[Path] = (),
 ) -> Plan:
-    """Remove everything. `usual` are the places in which we may be without a ledger; `kept` is what mcpb has
-    besides, as far as it is to go as well, and `folders` are removed if they are empty then.
+    """Remove everything.
+
+    `usual` are the directories that may have a manifest without a ledger; `kept` are mcpb's other files to
+    remove, and `folders` are removed if they are empty then.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: it is unreadable.
     """
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
@@ -83,11 +85,12 @@ def uninstall(
 def uninstall_from(
     home: Home, targets: Sequence[Target], look: Look, *, usual: Sequence[Target] = ()
 ) -> Plan:
-    """Remove the manifests of these targets, and with the last one the wrapper. They stay out until named.
-    `usual` are the places in which we may be without a ledger.
+    """Remove the manifests of these targets, and with the last one the wrapper.
+
+    `usual` are the directories that may have a manifest without a ledger.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: it is unreadable.
     """
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
@@ -130,7 +133,7 @@ def uninstall_from(
 
 
 def _registered(home: Home, ledger: Ledger | None, usual: Sequence[Target], look: Look) -> list[_Place]:
-    """Where the ledger says that we are, and of the usual places those with a manifest of ours."""
+    """Return the places of the ledger, and the usual places that have a manifest of mcpb."""
     entries = {Path(entry.path): entry for entry in (ledger.manifests() if ledger else ())}
     found = [target.manifest for target in usual if is_ours(home, ledger, target, look)]
     return [_Place(path, False, entries.get(path)) for path in dict.fromkeys([*entries, *found])]
@@ -196,7 +199,7 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
 
 
 def _emptied(ledger: Ledger, left: Sequence[Entry], gone: set[str]) -> list[Path]:
-    """The folders that we made for files that go, and for none that stays."""
+    """Return the directories made for removed files only."""
     return [
         folder
         for folder in _inner_first(list(map(Path, ledger.directories)))

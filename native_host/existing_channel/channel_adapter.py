@@ -24,7 +24,7 @@ from native_host.protocol.wire import Code
 from native_host.relay.browser_adapter import AdapterOutput
 
 _HOST_VERSION = "1.0.0"
-"""Version of Claude in Chrome's host that the extension is told."""
+"""Version of Claude in Chrome's host that the extension receives."""
 _ALLOW = {"type": "boolean", "title": "Allow it?", "default": True}
 _SCHEMA = msgspec.json.encode({"type": "object", "properties": {"allow": _ALLOW}, "required": ["allow"]})
 
@@ -73,7 +73,7 @@ class ChannelAdapter:
         self._titles: dict[str, str] = {}
         """Titles of sessions, by id."""
         self._are_there = False
-        """Whether a client is connected."""
+        """True if a client is connected."""
         self._questions: dict[bytes, _Question] = {}
         """By request id on the native wire."""
         self._asked = 0

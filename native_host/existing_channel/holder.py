@@ -1,9 +1,8 @@
 """Holder: process that shares one connection to the existing channel among all bridges.
 
-Started by a bridge that was told to use that channel (`python -I -m native_host.existing_channel.holder
-SOCKET`); it ends when no bridge is linked any more, or when the socket does. Where answers bear no name it
-waits for that of a call that was given up: its successor would take it for the answer to another. That
-product's files are only looked at.
+A bridge that uses that channel starts it (`python -I -m native_host.existing_channel.holder SOCKET`); it ends
+when no bridge is connected any more, or with the socket. Where responses have no id it waits for that of a
+cancelled call: its successor would take it for another response. It only reads that product's files.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ async def hold(path: Path) -> None:
     """Hold the socket until no bridge uses it, or it is gone.
 
     Raises:
-        PrivateFileError: it must not be used, or no private directory exists for our socket.
-        OSError: nobody answers there.
+        PrivateFileError: it must not be used, or there is no private directory for the holder's socket.
+        OSError: no process listens there.
     """
     found = check_socket(path)
     if found.fault:
@@ -108,7 +107,7 @@ async def _serve(
 
 
 async def _watch(users: SocketUsers, adapter: ChannelAdapter) -> None:
-    """Scan for other clients: one that leaves between two calls of ours may leave a response behind."""
+    """Scan for other clients: one that leaves between two calls may leave a response behind."""
     while not adapter.names_calls:
         users.look()
         await trio.sleep(_OTHER_CLIENTS_SCAN_INTERVAL_S)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Answers(Enum):
-    """Whether an extension names the call in its response."""
+    """Says whether an extension names the call in its response."""
 
     UNKNOWN = 1
     NAMED = 2
@@ -33,7 +33,7 @@ class OtherClients(Enum):
 
 @dataclass(eq=False)
 class Call:
-    """A call of ours: `raw_id` is its id on our wire, `use_id` its name on the channel.
+    """A call of mcpb: `raw_id` is its id on the wire, `use_id` its name on the channel.
 
     One without `raw_id` is a probe: no client waits for it, and its response only shows the kind.
     """

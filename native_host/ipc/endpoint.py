@@ -300,8 +300,8 @@ async def connect_to(path: Path) -> trio.SocketStream:
     """Connect to a socket that belongs to this user, and on which a process of this user listens.
 
     Raises:
-        EndpointError: what stands there is no socket of ours, or the peer is another user.
-        OSError: nobody answers.
+        EndpointError: the file is another one, or the peer is another user.
+        OSError: no process listens.
     """
     if not _is_ours(path, stat.S_ISSOCK):
         raise EndpointError(path, "is not a socket of yours")
@@ -350,7 +350,7 @@ def check_peer(stream: trio.SocketStream) -> None:
     """Check that the process at the other end belongs to this user.
 
     Raises:
-        EndpointError: it is another one, or has gone.
+        EndpointError: it belongs to another user, or has gone.
     """
     try:
         uid = peer_uid(stream)
