@@ -18,7 +18,7 @@ from demo.chromium import Page, open_chromium
 from demo.served_page import served_page
 from demo.simulated.browser import SimulatedBrowser
 from install.browsers import user_data_dir_target
-from install.installation import Home, Host
+from install.installation import InstallationPaths, RegisteredHost
 from install.interpreter import current_interpreter
 from install.plan import apply
 from install.plan import install_plan as planning
@@ -58,8 +58,12 @@ class Place:
 
     def register_host(self) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code."""
-        host = Host(Home(self.home, user_home()), current_interpreter(), bakes_home=True)
-        apply.apply(planning.install(host, [user_data_dir_target(self.profile)], [], apply.look))
+        host = RegisteredHost(
+            InstallationPaths(self.home, user_home()), current_interpreter(), bakes_home=True
+        )
+        apply.apply_plan(
+            planning.plan_install(host, [user_data_dir_target(self.profile)], [], apply.read_place)
+        )
 
 
 class Shop(Protocol):

@@ -118,7 +118,7 @@ def known_browsers(mcpb_home: Path | None = None) -> tuple[Browser, ...]:
         return tuple(ours.values())
     path = HomeLayout(mcpb_home).browsers
     try:
-        known = tuple((ours | _rows(_content(path))).values())
+        known = tuple((ours | _decode_rows(_read_content(path))).values())
         _check_borrowing(known)
     except TableError as error:
         raise TableError(path, error.reason) from error
@@ -130,7 +130,7 @@ def find_browser(name: str, browsers: Sequence[Browser]) -> Browser | None:
     return next((browser for browser in browsers if browser.name == name), None)
 
 
-def nearest(name: str, browsers: Sequence[Browser]) -> str:
+def find_nearest(name: str, browsers: Sequence[Browser]) -> str:
     """Return the row closest to an unknown name, title or program; empty without one."""
     spellings = {
         spelling.lower(): browser.name
@@ -154,14 +154,14 @@ def browser_of_program(program: str, browsers: Sequence[Browser]) -> Browser | N
 def user_targets(browser: Browser, machine: Machine, browsers: Sequence[Browser]) -> list[Target]:
     """Wherever this browser may look for this user's hosts, on this machine; each folder once."""
     return _each_folder_once(
-        _target(browser, place, machine, browsers) for place in _places(browser, machine.system)
+        _make_target(browser, place, machine, browsers) for place in _places_of(browser, machine.system)
     )
 
 
 def present_targets(browsers: Sequence[Browser], machine: Machine, exists: Exists) -> list[Target]:
     """Return the directories of browsers that were used here, unless they must be named; each once."""
     return _each_folder_once(
-        _target(browser, place, machine, browsers)
+        _make_target(browser, place, machine, browsers)
         for browser in browsers
         if not browser.named_only
         for place in _used_places(browser, machine, browsers, exists)
@@ -176,8 +176,8 @@ def named_targets(
     An empty list: the table has no directory of it for this system.
     """
     places = list(_used_places(browser, machine, browsers, exists))
-    places = places or [place for place in _places(browser, machine.system) if not place.hedge]
-    return _each_folder_once(_target(browser, place, machine, browsers) for place in places)
+    places = places or [place for place in _places_of(browser, machine.system) if not place.hedge]
+    return _each_folder_once(_make_target(browser, place, machine, browsers) for place in places)
 
 
 def system_target(browser: Browser, machine: Machine) -> Target | None:
@@ -217,28 +217,30 @@ def kind_of_directory(directory: Path, machine: Machine, browsers: Sequence[Brow
     return "firefox" if directory.name == "native-messaging-hosts" and not is_chromiums else "chromium"
 
 
-def _target(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Target:
+def _make_target(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Target:
     data = _settings_path(place.data, browser.kind, machine)
-    directory = _lending(browser, place, machine, browsers) / _manifests_folder(browser.kind, machine)
+    directory = _lending_directory(browser, place, machine, browsers) / _manifests_folder(
+        browser.kind, machine
+    )
     return Target(browser.title, browser.kind, directory, browser.name, data)
 
 
 def _used_places(
     browser: Browser, machine: Machine, browsers: Sequence[Browser], exists: Exists
 ) -> Iterator[Place]:
-    for place in _places(browser, machine.system):
+    for place in _places_of(browser, machine.system):
         is_there = exists(_settings_path(place.data, browser.kind, machine))
-        if is_there and (not place.hedge or exists(_lending(browser, place, machine, browsers))):
+        if is_there and (not place.hedge or exists(_lending_directory(browser, place, machine, browsers))):
             yield place
 
 
-def _lending(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Path:
+def _lending_directory(browser: Browser, place: Place, machine: Machine, browsers: Sequence[Browser]) -> Path:
     """Return the browser's directory of manifests: its own, or that of the browser it borrows from."""
     if not place.borrows:
         return _settings_path(place.data, browser.kind, machine)
     lender = find_browser(place.borrows, browsers)
     assert lender, f"{browser.name} borrows from {place.borrows}, which is no row"
-    return _settings_path(_places(lender, machine.system)[0].data, lender.kind, machine)
+    return _settings_path(_places_of(lender, machine.system)[0].data, lender.kind, machine)
 
 
 def _each_folder_once(targets: Iterable[Target]) -> list[Target]:
@@ -250,7 +252,7 @@ def _each_folder_once(targets: Iterable[Target]) -> list[Target]:
     return list(found.values())
 
 
-def _places(browser: Browser, system: System) -> tuple[Place, ...]:
+def _places_of(browser: Browser, system: System) -> tuple[Place, ...]:
     return browser.linux if system == "linux" else browser.macos
 
 
@@ -275,7 +277,7 @@ def _manifests_folder(kind: Kind, machine: Machine) -> str:
 # ── Reading the table ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     """Nothing, where there is no file."""
     try:
         if path.is_file():  # a pipe would wait for its writer
@@ -290,12 +292,12 @@ def _content(path: Path) -> bytes:
 @cache
 def _shipped_rows() -> dict[str, Browser]:
     """Read the package's own table, which does not change while a process runs."""
-    return _rows((resources.files("manifests") / "browsers.toml").read_bytes())
+    return _decode_rows((resources.files("manifests") / "browsers.toml").read_bytes())
 
 
-def _rows(content: bytes) -> dict[str, Browser]:
+def _decode_rows(content: bytes) -> dict[str, Browser]:
     """By name, in their order."""
-    found = _parsed(content)
+    found = _parse_toml(content)
     for key in found:
         if key != "browser":
             raise TableError(None, f"there is no {key} outside of a row; begin each row with [[browser]]")
@@ -306,7 +308,7 @@ def _rows(content: bytes) -> dict[str, Browser]:
         )
     rows: dict[str, Browser] = {}
     for number, fields in enumerate(listed, start=1):
-        browser = _row(fields, number)
+        browser = _decode_row(fields, number)
         if browser.name in rows:
             raise TableError(
                 None, f'row {number} ("{browser.name}"): name: another row has it; write one of them'
@@ -315,7 +317,7 @@ def _rows(content: bytes) -> dict[str, Browser]:
     return rows
 
 
-def _parsed(content: bytes) -> dict[str, Any]:
+def _parse_toml(content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:
@@ -327,14 +329,14 @@ def _parsed(content: bytes) -> dict[str, Any]:
         raise TableError(None, "it is not valid TOML: it is nested too deeply") from None
 
 
-def _row(fields: Any, number: int) -> Browser:
+def _decode_row(fields: Any, number: int) -> Browser:
     name = fields.get("name") if isinstance(fields, dict) else None
     where = f'row {number} ("{name}")' if isinstance(name, str) else f"row {number}"
     try:
         browser = msgspec.convert(fields, Browser)
     except msgspec.ValidationError as error:
         raise TableError(None, f"{where}: {_explain_row(error)}") from None
-    if fault := next(_faults(browser), ""):
+    if fault := next(_find_faults(browser), ""):
         raise TableError(None, f"{where}: {fault}")
     return browser
 
@@ -345,22 +347,22 @@ def _explain_row(error: msgspec.ValidationError) -> str:
     match problem.kind:
         case ProblemKind.UNKNOWN:
             shape = Place if problem.path else Browser
-            near = _meant(problem.actual, shape.__struct_fields__)
+            near = _suggest_choice(problem.actual, shape.__struct_fields__)
             return f"{problem.field}: there is no such field{near}"
         case ProblemKind.MISSING:
             return f"{problem.field}: it is missing"
         case ProblemKind.CHOICE:
             choices = get_args(Kind if problem.path == "kind" else System)
-            return f"{problem.path}: there is no {problem.actual}{_meant(problem.actual, choices)}"
+            return f"{problem.path}: there is no {problem.actual}{_suggest_choice(problem.actual, choices)}"
     return describe_problem(error, is_toml=True)
 
 
-def _meant(given: str, choices: Sequence[str]) -> str:
+def _suggest_choice(given: str, choices: Sequence[str]) -> str:
     near = difflib.get_close_matches(given, choices, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(choices)}"
 
 
-def _faults(browser: Browser) -> Iterator[str]:
+def _find_faults(browser: Browser) -> Iterator[str]:
     """Yield faults of a row that its type does not exclude, with their remedies."""
     if not _NAME.fullmatch(browser.name):
         yield "name: use lower-case letters and digits, with hyphens between them"
@@ -379,7 +381,7 @@ def _faults(browser: Browser) -> Iterator[str]:
 def _all_places(browser: Browser) -> Iterator[tuple[str, Place, System]]:
     """Each with what the file calls it, for instance `linux[0]`."""
     for system in get_args(System):
-        for index, place in enumerate(_places(browser, system)):
+        for index, place in enumerate(_places_of(browser, system)):
             yield f"{system}[{index}]", place, system
 
 
@@ -407,11 +409,11 @@ def _check_borrowing(browsers: Sequence[Browser]) -> None:
 def _borrowing_fault(browser: Browser, place: Place, system: System, browsers: Sequence[Browser]) -> str:
     lender = find_browser(place.borrows, browsers)
     if lender is None:
-        near = nearest(place.borrows, browsers)
+        near = find_nearest(place.borrows, browsers)
         return f"there is no row {place.borrows}" + (f"; did you mean {near}?" if near else "")
     if lender.kind != browser.kind:
         return f"{lender.name} is of the kind {lender.kind}, whose manifests {browser.name} cannot read"
-    theirs = _places(lender, system)
+    theirs = _places_of(lender, system)
     if not theirs:
         return f"{lender.name} has no place on {system}; give it one"
     if theirs[0].borrows:

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import click
 
 from install.browsers import Level, TableError, Target, known_browsers
-from install.host_manifest import caller
-from install.installation import Home, Host, system_home
-from install.interpreter import InterpreterError, current_interpreter, unreachable
+from install.host_manifest import caller_of
+from install.installation import InstallationPaths, RegisteredHost, system_home
+from install.interpreter import InterpreterError, current_interpreter, find_unreachable
 from install.ledger import Ledger, LedgerError
 from install.machine import Machine, this_machine
 from install.plan import install_plan as planning
 from install.plan import uninstall_plan
-from install.plan.apply import ApplyError, apply, look
+from install.plan.apply import ApplyError, apply_plan, read_place
 from install.plan.ownership import installed_wrapper
 from install.plan.plan_output import plan_json, plan_lines
 from install.plan.steps import Plan, RemoveEmptyDirectory
@@ -27,14 +27,14 @@ from install.removable_files import held_by_running_hosts, kept_files, left_by_d
 from install.targets import (
     INSTALL,
     SUDO_MCPB,
-    Choice,
     Names,
+    TargetSelection,
     UnknownBrowserError,
     as_registered,
     each_once,
-    selector,
+    option_for,
 )
-from install.wsl import is_wsl, recipe
+from install.wsl import is_wsl, make_recipe
 from native_host.system.home_layout import foreign_home, is_home_chosen, mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
@@ -59,7 +59,7 @@ class _NoBrowserError(click.ClickException):
 # ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _folders(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[Path]:
+def _parse_folders(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[Path]:
     if "" in given:
         raise click.BadParameter("it is empty; name a folder")
     if not all(_is_text(directory) for directory in given):
@@ -71,12 +71,12 @@ def _is_text(path: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in path)  # how Python holds bytes that are not UTF-8
 
 
-def _callers(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[str]:
-    return [_caller(extension_id) for extension_id in given]
+def _parse_callers(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> Sequence[str]:
+    return [_parse_caller(extension_id) for extension_id in given]
 
 
-def _caller(extension_id: str) -> str:
-    if asked := caller(extension_id):
+def _parse_caller(extension_id: str) -> str:
+    if asked := caller_of(extension_id):
         return asked
     raise click.BadParameter(
         f"{extension_id!r} is no extension id (32 letters from a to p, as chrome://extensions shows it; or a "
@@ -84,7 +84,7 @@ def _caller(extension_id: str) -> str:
     )
 
 
-def _options(command: _Command) -> _Command:
+def _add_options(command: _Command) -> _Command:
     """Add the options of both commands."""
     for option in reversed(
         [
@@ -96,7 +96,7 @@ def _options(command: _Command) -> _Command:
                 "user_data_dirs",
                 multiple=True,
                 type=click.Path(file_okay=False),
-                callback=_folders,
+                callback=_parse_folders,
                 help="A Chromium's user data directory, as in its own option of this name (repeatable).",
             ),
             click.option(
@@ -104,7 +104,7 @@ def _options(command: _Command) -> _Command:
                 "directories",
                 multiple=True,
                 type=click.Path(file_okay=False),
-                callback=_folders,
+                callback=_parse_folders,
                 help="A folder of host manifests, for a browser that mcpb does not know (repeatable).",
             ),
             click.option(
@@ -130,14 +130,14 @@ def _options(command: _Command) -> _Command:
 
 
 @click.command("install-native-host", context_settings=_TAKES_STRAYS)
-@_options
+@_add_options
 @click.option("--all", "take_all", is_flag=True, help="All installed browsers, also those you removed.")
 @click.option(
     "--extension-id",
     "callers",
     multiple=True,
     metavar="ID",
-    callback=_callers,
+    callback=_parse_callers,
     help="Also admit this build of the extension (repeatable).",
 )
 @click.option("--replace", is_flag=True, help="Move files of other programs in mcpb's places away.")
@@ -157,9 +157,9 @@ def install_native_host(
     Browsers need no restart. Files of other programs stay, and a browser that you removed stays removed
     until you name it or pass --all.
     """
-    asked = _Asked(**given)
+    asked = _CommandOptions(**given)
     host = asked.host()
-    ledger = _readable(lambda: planning.ledger_of(host.home, look))
+    ledger = _read_ledger(lambda: planning.ledger_of(host.home, read_place))
     targets, left_out = asked.targets_to_register(ledger, take_all=take_all)
     # In WSL the browser may be one of Windows, which needs the wrapper alone.
     is_wanted = bool(targets) or is_wsl(asked.machine)
@@ -167,15 +167,17 @@ def install_native_host(
         raise _NoBrowserError(asked.no_browser())
     plan = Plan(host.home.path)
     if is_wanted:
-        plan = _readable(lambda: planning.install(host, targets, callers, look, replace=replace))
+        plan = _read_ledger(
+            lambda: planning.plan_install(host, targets, callers, read_place, replace=replace)
+        )
     plan.notes += left_out
     if asked.level == "user" and asked.names:
-        plan.notes += asked.choice.not_there(asked.named(ledger))
-    plan.notes += asked.choice.confined() if asked.level == "user" else []
+        plan.notes += asked.choice.not_there(asked.named_targets(ledger))
+    plan.notes += asked.choice.confinement_notes() if asked.level == "user" else []
     if plan.refusals and len(targets) > 1:
         plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
     if not as_json and targets:
-        click.echo(f"Register the native host with {_titles(targets)}")
+        click.echo(f"Register the native host with {_join_titles(targets)}")
     nothing_to_do = "Registered already." if is_wanted else "No browser is left to register with."
     _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json)
     if is_wanted and not as_json and not dry_run:
@@ -184,39 +186,39 @@ def install_native_host(
             + (f"{SUDO_MCPB} uninstall-native-host --system" if asked.level == "system" else UNINSTALL)
         )
         if is_wsl(asked.machine):
-            click.echo("\n" + recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
+            click.echo("\n" + make_recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
 
 
 @click.command("uninstall-native-host", context_settings=_TAKES_STRAYS)
-@_options
+@_add_options
 @click.option("--purge", is_flag=True, help="Also remove settings, logs, cached tools and the extension.")
 def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: bool, **given: Any) -> None:
     """Remove the registration of the native host.
 
     With names, remove it from these browsers only. Files that were there before come back.
     """
-    asked = _Asked(**given, forgives_table=True)
+    asked = _CommandOptions(**given, forgives_table=True)
     if purge and asked.names:
         raise click.UsageError("--purge cannot be combined with browser names")
     home = asked.home()
     if asked.names:
-        ledger = _readable(lambda: planning.ledger_of(home, look))
-        targets = asked.named(ledger)
-        plan = _readable(
-            lambda: uninstall_plan.uninstall_from(home, targets, look, usual=asked.usual(ledger))
+        ledger = _read_ledger(lambda: planning.ledger_of(home, read_place))
+        targets = asked.named_targets(ledger)
+        plan = _read_ledger(
+            lambda: uninstall_plan.plan_removal(home, targets, read_place, usual=asked.usual_targets(ledger))
         )
-        plan.notes += _also_read_by(asked.choice.sharing(targets))
+        plan.notes += _also_read_by(asked.choice.find_sharing(targets))
     else:
-        plan = _readable(
-            lambda: uninstall_plan.uninstall(
+        plan = _read_ledger(
+            lambda: uninstall_plan.plan_uninstall(
                 home,
-                asked.usual(planning.ledger_of(home, look)),
-                look,
+                asked.usual_targets(planning.ledger_of(home, read_place)),
+                read_place,
                 kept=asked.belongings(home, purge=purge),
                 folders=asked.folders(home),
             )
         )
-        plan.notes += asked.held(home) if plan.steps else []
+        plan.notes += asked.running_holds(home) if plan.steps else []
     plan.notes += _of_another_installation(home) if plan.steps else []
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -237,12 +239,12 @@ def check_home_owner() -> None:
     )
 
 
-def this_home() -> Home:
+def this_home() -> InstallationPaths:
     """Return the installation paths of the user who runs this command."""
-    return Home(mcpb_home().absolute(), this_machine().user_home)
+    return InstallationPaths(mcpb_home().absolute(), this_machine().user_home)
 
 
-def this_host() -> Host:
+def this_host() -> RegisteredHost:
     """Return the installation that runs this command.
 
     Raises:
@@ -252,10 +254,10 @@ def this_host() -> Host:
     for name, path in (("MCPB_HOME", home.path), ("HOME", home.user_home)):
         if not _is_text(str(path)):
             raise click.ClickException(f"{name} is not UTF-8, and a host manifest can hold nothing else")
-    return Host(home, _interpreter(), bakes_home=is_home_chosen())
+    return RegisteredHost(home, _find_interpreter(), bakes_home=is_home_chosen())
 
 
-def _interpreter() -> Path:
+def _find_interpreter() -> Path:
     try:
         return current_interpreter()
     except InterpreterError as error:
@@ -265,7 +267,7 @@ def _interpreter() -> Path:
 # ── What was asked for ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Asked:
+class _CommandOptions:
     """Options that both commands accept, with their errors."""
 
     def __init__(
@@ -293,12 +295,12 @@ class _Asked:
             if self.names or not forgives_table:
                 raise click.ClickException(str(error)) from error
             rows = known_browsers()  # the ledger knows the rest
-        self.choice = Choice(self.machine, rows, os.path.isdir, self.level)
+        self.choice = TargetSelection(self.machine, rows, os.path.isdir, self.level)
         for word in click.get_current_context().args:
-            hint = self.choice.meant(word)
+            hint = self.choice.suggest_option(word)
             raise click.UsageError(f"Got unexpected extra argument ({word}). {hint}".strip())
 
-    def home(self) -> Home:
+    def home(self) -> InstallationPaths:
         """Installation paths of the user, or of all users."""
         if self.level == "user":
             check_home_owner()
@@ -310,39 +312,42 @@ class _Asked:
             )
         return system_home(self.machine)
 
-    def host(self) -> Host:
+    def host(self) -> RegisteredHost:
         """Return this installation of mcpb."""
         home = self.home()
         if self.level == "user":
             return this_host()
-        interpreter = _interpreter()
-        if closed := unreachable(interpreter):
+        interpreter = _find_interpreter()
+        if closed := find_unreachable(interpreter):
             raise click.ClickException(
                 f"other users cannot reach {interpreter}: {closed} is closed to them. Install mcpb where all "
                 "may read it, from DIR, your clone of it: sudo python3 -m venv /opt/mcpb && "
                 "sudo /opt/mcpb/bin/pip install DIR && "
                 "sudo /opt/mcpb/bin/mcpb install-native-host --system"
             )
-        return Host(home, interpreter)
+        return RegisteredHost(home, interpreter)
 
-    def usual(self, ledger: Ledger | None) -> list[Target]:
+    def usual_targets(self, ledger: Ledger | None) -> list[Target]:
         """Return the directories that may have a manifest of mcpb without a ledger."""
-        return as_registered(self.choice.usual(), planning.known_targets(ledger))
+        return as_registered(self.choice.find_usual(), planning.known_targets(ledger))
 
-    def named(self, ledger: Ledger | None) -> list[Target]:
+    def named_targets(self, ledger: Ledger | None) -> list[Target]:
         """Return the directories of the names."""
         try:
-            return as_registered(self.choice.named(self.names), planning.known_targets(ledger))
+            return as_registered(self.choice.find_named(self.names), planning.known_targets(ledger))
         except UnknownBrowserError as error:
             raise click.BadParameter(str(error), param_hint="--browser") from error
 
     def targets_to_register(self, ledger: Ledger | None, *, take_all: bool) -> tuple[list[Target], list[str]]:
         """Return the directories, and the reason for each that the user has removed."""
         if self.names and not take_all:
-            return self.named(ledger), []
-        known = [*planning.registered_targets(ledger, look), *planning.deleted_targets(ledger, look)]
-        present = as_registered(self.choice.present(), planning.known_targets(ledger))
-        found = each_once([*present, *self.named(ledger), *map(self.choice.titled, known)])
+            return self.named_targets(ledger), []
+        known = [
+            *planning.registered_targets(ledger, read_place),
+            *planning.deleted_targets(ledger, read_place),
+        ]
+        present = as_registered(self.choice.find_present(), planning.known_targets(ledger))
+        found = each_once([*present, *self.named_targets(ledger), *map(self.choice.with_title, known)])
         if take_all:
             return found, []
         left_out = {target: note for target in found if (note := _why_left_out(target, ledger))}
@@ -358,13 +363,13 @@ class _Asked:
             "(mcpb looked for Chrome, Chromium, Firefox and their relatives.)"
         )
 
-    def belongings(self, home: Home, *, purge: bool) -> list[Path]:
+    def belongings(self, home: InstallationPaths, *, purge: bool) -> list[Path]:
         """Return the other files that an uninstallation removes."""
         if self.level == "system":
             return []
         return [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
 
-    def held(self, home: Home) -> list[str]:
+    def running_holds(self, home: InstallationPaths) -> list[str]:
         """Return the files that running processes still use."""
         held = held_by_running_hosts(os.environ, home.path) if self.level == "user" else []
         return [
@@ -374,7 +379,7 @@ class _Asked:
             for folder in held
         ]
 
-    def folders(self, home: Home) -> list[Path]:
+    def folders(self, home: InstallationPaths) -> list[Path]:
         """Outside of mcpb's home, removed if they are empty."""
         return runtime_directories(os.environ, home.path) if self.level == "user" else []
 
@@ -386,16 +391,16 @@ def _user_name(uid: int) -> str:
         return f"user {uid}"
 
 
-def _titles(targets: Sequence[Target]) -> str:
+def _join_titles(targets: Sequence[Target]) -> str:
     return ", ".join(dict.fromkeys(target.title for target in targets))
 
 
 def _why_left_out(target: Target, ledger: Ledger | None) -> str:
     """Empty where it is not."""
-    back = f"To bring it back: {INSTALL} {selector(target)}"
+    back = f"To bring it back: {INSTALL} {option_for(target)}"
     if planning.is_removed(target, ledger):
         return f"{target.title}: taken out earlier, and stays so. {back}"
-    if planning.is_deleted(target, ledger, look):
+    if planning.is_deleted(target, ledger, read_place):
         return f"{target.title}: its manifest was deleted by hand, and is not written again unasked. {back}"
     return ""
 
@@ -404,8 +409,8 @@ def _also_read_by(titles: Sequence[str]) -> list[str]:
     return [f"The same folder is read by {', '.join(titles)}"] if titles else []
 
 
-def _of_another_installation(home: Home) -> list[str]:
-    known = installed_wrapper(home.path, look)
+def _of_another_installation(home: InstallationPaths) -> list[str]:
+    known = installed_wrapper(home.path, read_place)
     if known is None or known.interpreter == sys.executable or not os.access(known.interpreter, os.X_OK):
         return []
     note = f"The host is that of another installation of mcpb, and started with {known.interpreter}"
@@ -415,7 +420,7 @@ def _of_another_installation(home: Home) -> list[str]:
 _T = TypeVar("_T")
 
 
-def _readable(work: Callable[[], _T]) -> _T:
+def _read_ledger(work: Callable[[], _T]) -> _T:
     try:
         return work()
     except LedgerError as error:
@@ -433,17 +438,17 @@ def _carry_out(plan: Plan, nothing_to_do: str, *, dry_run: bool, yes: bool, as_j
             click.echo(plan_json(plan, applied=False))
         raise click.ClickException("\n".join(["nothing was changed.", *plan.refusals]))
     if not as_json:
-        _show(plan, nothing_to_do)
+        _print_plan(plan, nothing_to_do)
     if plan.steps and not dry_run:
-        _confirm(yes=yes)
-        _apply(plan)
+        _confirm_plan(yes=yes)
+        _apply_plan(plan)
         if not as_json and not _is_idle(plan):
             click.echo("Done.")
     if as_json:
         click.echo(plan_json(plan, applied=not dry_run))
 
 
-def _confirm(*, yes: bool) -> None:
+def _confirm_plan(*, yes: bool) -> None:
     if yes:
         return
     if not _is_anybody_there():
@@ -459,14 +464,14 @@ def _is_anybody_there() -> bool:
     return sys.stdin.isatty()
 
 
-def _apply(plan: Plan) -> None:
+def _apply_plan(plan: Plan) -> None:
     try:
-        apply(plan)
+        apply_plan(plan)
     except ApplyError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _show(plan: Plan, nothing_to_do: str) -> None:
+def _print_plan(plan: Plan, nothing_to_do: str) -> None:
     for verb, text in plan_lines(plan):
         if not verb:
             click.echo(f"  {text}")

@@ -29,7 +29,7 @@ class UnpackedError(Exception):
     """There is no place for the copy; the text says what to do."""
 
 
-def unpack(home: Path, kind: Kind = "chromium") -> Path:
+def unpack_extension(home: Path, kind: Kind = "chromium") -> Path:
     """Copy the extension into `home`, whole or not at all, in place of an earlier copy.
 
     Raises:
@@ -46,7 +46,7 @@ def unpack(home: Path, kind: Kind = "chromium") -> Path:
                     f"{target} is not a copy of the extension that mcpb made (a link, a file, or a directory "
                     f"with something else in it). Move it away, then run again: {_COMMANDS[kind]}"
                 )
-            _swap(new, target, Path(beside) / "earlier")
+            _swap_directories(new, target, Path(beside) / "earlier")
     except OSError as error:
         raise UnpackedError(
             f"The extension cannot be copied to {target}: {error.strerror or error}"
@@ -54,7 +54,7 @@ def unpack(home: Path, kind: Kind = "chromium") -> Path:
     return target
 
 
-def pack(file: Path, kind: Kind = "chromium") -> None:
+def pack_extension(file: Path, kind: Kind = "chromium") -> None:
     """Write the extension as a zip, whole or not at all, in place of an earlier zip of mcpb's.
 
     Raises:
@@ -90,7 +90,7 @@ def _is_earlier_copy(target: Path, new: Path) -> bool:
 
 def _identity_of(directory: Path) -> str:
     try:
-        return _identity((directory / _MANIFEST).read_bytes())
+        return _extension_identity((directory / _MANIFEST).read_bytes())
     except OSError:
         return ""
 
@@ -100,12 +100,12 @@ def _is_earlier_zip(file: Path, new: Path) -> bool:
         return False
     try:
         with ZipFile(file) as archive:
-            return _identity(archive.read(_MANIFEST)) == _identity_of(new)
+            return _extension_identity(archive.read(_MANIFEST)) == _identity_of(new)
     except (BadZipFile, KeyError):
         return False
 
 
-def _identity(manifest_text: bytes) -> str:
+def _extension_identity(manifest_text: bytes) -> str:
     """Return the member that fixes the extension's id: the key, in Firefox the id; empty without one."""
     try:
         manifest = json.loads(manifest_text)
@@ -118,12 +118,12 @@ def _identity(manifest_text: bytes) -> str:
 # ── Making it ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _source() -> Path:
+def _source_directory() -> Path:
     return Path(next(iter(extension.__path__)))
 
 
 def _copy_into(beside: Path, kind: Kind) -> Path:
-    copy = Path(shutil.copytree(_source(), beside / "new", ignore=_no_caches))
+    copy = Path(shutil.copytree(_source_directory(), beside / "new", ignore=_no_caches))
     if kind == "firefox":
         manifest = copy / _MANIFEST
         for_firefox = firefox_manifest(json.loads(manifest.read_bytes()))
@@ -135,7 +135,7 @@ def _no_caches(_folder: str, names: list[str]) -> list[str]:
     return [name for name in names if name.startswith(("__", "."))]
 
 
-def _swap(new: Path, target: Path, earlier: Path) -> None:
+def _swap_directories(new: Path, target: Path, earlier: Path) -> None:
     """Move the earlier copy away first: a directory cannot be renamed over a full one."""
     if target.exists():
         target.rename(earlier)
@@ -170,11 +170,11 @@ def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
     manifest["permissions"] = [name for name in chromium["permissions"] if name != _NOT_FOR_ADD_ONS]
     worker = chromium["background"]["service_worker"]
     manifest["background"] = {"scripts": [worker], "type": "module"}
-    manifest["browser_specific_settings"] = {"gecko": _gecko()}
+    manifest["browser_specific_settings"] = {"gecko": _gecko_settings()}
     return manifest
 
 
-def _gecko() -> dict[str, Any]:
+def _gecko_settings() -> dict[str, Any]:
     # Mozilla counts what goes to a program of the same machine as transmitted.
     told = ["browsingActivity", "websiteContent"]
     return {

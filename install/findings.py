@@ -80,7 +80,7 @@ def show_all(value: Value) -> str:
     return value.text
 
 
-def public(text: object) -> Value:
+def public_value(text: object) -> Value:
     """Classify text of mcpb, of a browser, or a number."""
     return Value(str(text), Privacy.PUBLIC)
 
@@ -90,13 +90,13 @@ def path_value(path: Path | str) -> Value:
     return Value(str(path), Privacy.PATH)
 
 
-def foreign(text: str) -> Value:
+def foreign_value(text: str) -> Value:
     """Classify text of another program or of a file that a user edits."""
     return Value(text, Privacy.FOREIGN_TEXT)
 
 
-NOTHING = public("")
-MCPB = public("mcpb")
+NOTHING = public_value("")
+MCPB = public_value("mcpb")
 
 
 # ── Commands ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +124,7 @@ class Command(msgspec.Struct, frozen=True):
 
     def render(self, show: Show, mcpb: Value = MCPB) -> str:
         """Return a line for a shell; `mcpb` is the name that starts this mcpb."""
-        name = _quote(show(mcpb))
+        name = _quote_argument(show(mcpb))
         return self.template.format(" ".join(_render_argument(each, show, name) for each in self.arguments))
 
 
@@ -137,12 +137,12 @@ def _render_argument(argument: str | Value | Mcpb, show: Show, mcpb: str) -> str
         case Mcpb():
             return argument.value.format(mcpb=mcpb)
         case Value():
-            return _quote(show(argument))
+            return _quote_argument(show(argument))
         case _:
             return shlex.quote(argument)
 
 
-def _quote(text: str) -> str:
+def _quote_argument(text: str) -> str:
     """Quote for a shell, which expands `~` only outside of quotes."""
     home, tilde, rest = text.partition("~/")
     return f"~/{shlex.quote(rest)}" if tilde and rest and not home else shlex.quote(text)
@@ -287,10 +287,10 @@ class Finding(Message, frozen=True, kw_only=True):
 def name_target(target: Target) -> Part:
     """Return the title of a target with its directory as a value."""
     if target.location is None:
-        return public(target.browsers)
+        return public_value(target.browsers)
     if not target.browsers:
         return path_value(target.location)
     return Message(
         template="{browser} in {directory}",
-        values={"browser": public(target.browsers), "directory": path_value(target.location)},
+        values={"browser": public_value(target.browsers), "directory": path_value(target.location)},
     )

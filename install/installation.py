@@ -15,7 +15,7 @@ SYSTEM_HOME = "usr/local/lib/mcpb"
 
 
 @dataclass(frozen=True)
-class Home:
+class InstallationPaths:
     """The folder below which everything of one installation is, but for manifests."""
 
     path: Path
@@ -64,16 +64,16 @@ class Home:
         return 0o600 if self.level == "user" else 0o644
 
 
-def system_home(machine: Machine) -> Home:
+def system_home(machine: Machine) -> InstallationPaths:
     """Return the paths of an installation for all users of this machine."""
-    return Home(machine.root / SYSTEM_HOME, machine.user_home, "system")
+    return InstallationPaths(machine.root / SYSTEM_HOME, machine.user_home, "system")
 
 
 @dataclass(frozen=True)
-class Host:
+class RegisteredHost:
     """Host that the wrapper starts."""
 
-    home: Home
+    home: InstallationPaths
     interpreter: Path
     bakes_home: bool = False
     """True if the wrapper exports `MCPB_HOME`; else the host follows the home rule."""

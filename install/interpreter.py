@@ -41,16 +41,16 @@ def current_interpreter() -> Path:
     interpreter = Path(sys.executable)
     if not interpreter.is_absolute():
         raise InterpreterError("Python does not know where it is: run mcpb by its full path")
-    if reason := vanishing(Path(sys.prefix), user_home(), os.environ):
+    if reason := find_temporary(Path(sys.prefix), user_home(), os.environ):
         raise InterpreterError(
             f"{interpreter} will not stay: it is {reason}, and a browser must find it for as long as mcpb is "
-            f"registered. {how_to_install(clone())}"
+            f"registered. {how_to_install(find_clone())}"
         )
-    _prove(interpreter)
+    _prove_interpreter(interpreter)
     return interpreter
 
 
-def vanishing(environment: Path, user_home: Path, environ: Mapping[str, str]) -> str:
+def find_temporary(environment: Path, user_home: Path, environ: Mapping[str, str]) -> str:
     """Return why a tool deletes an environment without asking; empty if the environment stays.
 
     `uvx`, `uv tool run`, `uv run --with` and `pipx run` make environments in their caches.
@@ -81,7 +81,7 @@ def _known_caches(user_home: Path, environ: Mapping[str, str]) -> set[Path]:
     return caches
 
 
-def _prove(interpreter: Path) -> None:
+def _prove_interpreter(interpreter: Path) -> None:
     """Check the interpreter with -I, which ignores the user's site directory."""
     probe = [str(interpreter), "-I", "-c", "import native_host.__main__"]
     ended = subprocess.run(
@@ -90,10 +90,10 @@ def _prove(interpreter: Path) -> None:
     if ended.returncode == 0:
         return
     reason = (ended.stderr.strip().splitlines() or ["no message"])[-1]
-    raise InterpreterError(f"{interpreter} -I cannot import mcpb ({reason}). {how_to_install(clone())}")
+    raise InterpreterError(f"{interpreter} -I cannot import mcpb ({reason}). {how_to_install(find_clone())}")
 
 
-def unreachable(interpreter: Path) -> Path | None:
+def find_unreachable(interpreter: Path) -> Path | None:
     """Return the first path on the way to an interpreter that other users cannot read; None: all can.
 
     The way includes the file, the target of a link, and the packages beside it.
@@ -112,7 +112,7 @@ def unreachable(interpreter: Path) -> Path | None:
 _SCRIPT = "install/install.sh"
 
 
-def clone() -> Path | None:
+def find_clone() -> Path | None:
     """Return the directory that this mcpb was installed from; None if unknown or gone.
 
     pip, pipx and uv record it (https://packaging.python.org/en/latest/specifications/direct-url/).

@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, content: bytes | None) -> bool:
         """Return whether this content was written to this place."""
-        return content is not None and digest(content) in {self.sha256, self.before}
+        return content is not None and digest_of(content) in {self.sha256, self.before}
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Browsers (rows of the table) and directories that the user removed, until they are named.
     """
 
-    def entry(self, path: Path) -> Entry | None:
+    def find_entry(self, path: Path) -> Entry | None:
         """Return the entry of a path."""
         return next((entry for entry in self.entries if entry.path == str(path)), None)
 
@@ -91,7 +91,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         """A run began and has not ended."""
         return any(entry.is_begun for entry in self.entries)
 
-    def begun(self, paths: Container[str]) -> Ledger:
+    def begin_changes(self, paths: Container[str]) -> Ledger:
         """Return the ledger while these files change."""
         entries = (
             msgspec.structs.replace(entry, is_begun=entry.is_begun or entry.path in paths)
@@ -99,18 +99,18 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, entries=tuple(entries))
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content of the file."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
 def new_ledger(home: Path, user_home: Path, version: str) -> Ledger:
     """Return the first ledger. Its id follows from the place, so that a dry run shows the exact bytes."""
-    install_id = digest(str(home).encode())[:16]
+    install_id = digest_of(str(home).encode())[:16]
     return Ledger(install_id=install_id, version=version, home=str(home), user_home=str(user_home))
 
 
-def read(content: bytes, path: Path) -> Ledger:
+def decode_ledger(content: bytes, path: Path) -> Ledger:
     """Decode a ledger.
 
     Raises:
@@ -126,13 +126,13 @@ def read(content: bytes, path: Path) -> Ledger:
             )
         ledger = msgspec.json.decode(content, type=Ledger)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, describe_problem(error)) from error
-    if astray := next(_astray(ledger), ""):
-        raise _damaged(path, f"mcpb puts nothing into {astray}")
+        raise _damage_error(path, describe_problem(error)) from error
+    if astray := next(_find_astray(ledger), ""):
+        raise _damage_error(path, f"mcpb puts nothing into {astray}")
     return ledger
 
 
-def _damaged(path: Path, fault: str) -> LedgerError:
+def _damage_error(path: Path, fault: str) -> LedgerError:
     reason = (
         f"is damaged ({fault}). Move it away and run the command again, "
         "which recognizes the files of mcpb by their content"
@@ -140,7 +140,7 @@ def _damaged(path: Path, fault: str) -> LedgerError:
     return LedgerError(path, reason, f"mv {shlex.quote(str(path))} {shlex.quote(str(path))}.damaged")
 
 
-def _astray(ledger: Ledger) -> Iterator[str]:
+def _find_astray(ledger: Ledger) -> Iterator[str]:
     """Yield paths outside of the places that mcpb writes: no such file is moved or removed."""
     for entry in ledger.entries:
         ours = _OURS[entry.what]
@@ -159,7 +159,7 @@ class _Header(msgspec.Struct):
     version: str = "of unknown version"
 
 
-def digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
     """Return the digest of a content."""
     return hashlib.sha256(content).hexdigest()
 
@@ -176,13 +176,13 @@ def ledger_draft_path(ledger: Path) -> Path:
 
 def backup_path(directory: Path, path: Path) -> Path:
     """Return the backup path of a file of others."""
-    return directory / f"{digest(str(path).encode())[:8]}-{path.name}"
+    return directory / f"{digest_of(str(path).encode())[:8]}-{path.name}"
 
 
 # ── Moved homes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], bool]) -> Ledger:
+def relocate_ledger(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], bool]) -> Ledger:
     """Return the ledger after mcpb's home, or the user's, was moved or copied to another place.
 
     The original of a copy is another installation, which owns the files outside of the copied directory.
@@ -192,7 +192,7 @@ def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], 
     is_copy = ledger.home != str(home) and exists(HomeLayout(Path(ledger.home)).ledger)
     moves = [(Path(ledger.home), home), (Path(ledger.user_home), user_home)]
 
-    def now(text: str) -> str:
+    def relocate_path(text: str) -> str:
         path = Path(text)
         for source, target in moves:
             if source == target or not path.is_relative_to(source):
@@ -208,10 +208,14 @@ def moved(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], 
         home=str(home),
         user_home=str(user_home),
         entries=tuple(
-            msgspec.structs.replace(entry, path=now(entry.path), backup=entry.backup and now(entry.backup))
+            msgspec.structs.replace(
+                entry, path=relocate_path(entry.path), backup=entry.backup and relocate_path(entry.backup)
+            )
             for entry in ledger.entries
-            if not is_copy or now(entry.path) != entry.path
+            if not is_copy or relocate_path(entry.path) != entry.path
         ),
-        directories=tuple(now(path) for path in ledger.directories if not is_copy or now(path) != path),
-        removed=tuple(dict.fromkeys(name for old in ledger.removed for name in (old, now(old)))),
+        directories=tuple(
+            relocate_path(path) for path in ledger.directories if not is_copy or relocate_path(path) != path
+        ),
+        removed=tuple(dict.fromkeys(name for old in ledger.removed for name in (old, relocate_path(old)))),
     )

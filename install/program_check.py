@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from install.findings import Finding, FindingCode, Message, Part, path_value, public
+from install.findings import Finding, FindingCode, Message, Part, path_value, public_value
 
 HEAD_BYTES = 256
 """Bytes that the kernel reads of a `#!` line (BINPRM_BUF_SIZE)."""
@@ -40,24 +40,29 @@ def program_fault(path: Path, look: LookAtProgram) -> Finding | None:
     found = look(path)
     if found.closed_by:
         code, template = FindingCode.PROGRAM_NOT_EXECUTABLE, "{program}: you may not enter {directory}"
-        return _finding(code, template, path, directory=path_value(found.closed_by))
+        return _make_finding(code, template, path, directory=path_value(found.closed_by))
     if not found.mode and found.leads_to:
         template = "{program} does not exist: it is a link to {destination}"
-        return _finding(FindingCode.PROGRAM_MISSING, template, path, destination=path_value(found.leads_to))
+        return _make_finding(
+            FindingCode.PROGRAM_MISSING, template, path, destination=path_value(found.leads_to)
+        )
     if not found.mode:
-        return _finding(FindingCode.PROGRAM_MISSING, "{program} does not exist", path)
+        return _make_finding(FindingCode.PROGRAM_MISSING, "{program} does not exist", path)
     if not stat.S_ISREG(found.mode):
-        return _finding(FindingCode.PROGRAM_NOT_A_FILE, "{program} is not a file", path)
+        return _make_finding(FindingCode.PROGRAM_NOT_A_FILE, "{program} is not a file", path)
     if not found.is_executable:
-        template, mode = "{program} is not executable (mode {mode})", public(f"{found.mode & 0o777:04o}")
-        return _finding(FindingCode.PROGRAM_NOT_EXECUTABLE, template, path, mode=mode)
+        template, mode = (
+            "{program} is not executable (mode {mode})",
+            public_value(f"{found.mode & 0o777:04o}"),
+        )
+        return _make_finding(FindingCode.PROGRAM_NOT_EXECUTABLE, template, path, mode=mode)
     if reason := _shebang_fault(found.head, path, look):
         template = "the first line of {program} names {interpreter}"
-        return _finding(FindingCode.PROGRAM_SHEBANG, template, path, interpreter=reason)
+        return _make_finding(FindingCode.PROGRAM_SHEBANG, template, path, interpreter=reason)
     return None
 
 
-def _finding(code: FindingCode, template: str, program: Path, **values: Part) -> Finding:
+def _make_finding(code: FindingCode, template: str, program: Path, **values: Part) -> Finding:
     return Finding(
         code=code, hop="wrapper", template=template, values={"program": path_value(program), **values}
     )
@@ -72,14 +77,16 @@ def _shebang_fault(head: bytes, path: Path, look: LookAtProgram) -> Message | No
     if not name:
         return Message(template="no interpreter")
     if name.endswith("\r"):
-        return _interpreter("the interpreter {interpreter}: the file has Windows line endings", repr(name))
+        return _interpreter_message(
+            "the interpreter {interpreter}: the file has Windows line endings", repr(name)
+        )
     found = look(path.parent / name)
     if not found.mode:
-        return _interpreter("the interpreter {interpreter}, which does not exist", name)
+        return _interpreter_message("the interpreter {interpreter}, which does not exist", name)
     if not (stat.S_ISREG(found.mode) and found.is_executable):
-        return _interpreter("the interpreter {interpreter}, which is not executable", name)
+        return _interpreter_message("the interpreter {interpreter}, which is not executable", name)
     return None
 
 
-def _interpreter(template: str, name: str) -> Message:
+def _interpreter_message(template: str, name: str) -> Message:
     return Message(template=template, values={"interpreter": path_value(name)})

@@ -17,15 +17,20 @@ from native_host.system.private_files import draft_of
 
 def kept_files(home: Path) -> list[Path]:
     """Return what --purge removes besides the installation: settings, logs, pictures, copies."""
-    return [path for layout in _layouts(home) for place in layout.places() for path in _found(layout, place)]
+    return [
+        path
+        for layout in _layouts_of(home)
+        for place in layout.places()
+        for path in _find_files(layout, place)
+    ]
 
 
-def _layouts(home: Path) -> list[Layout]:
+def _layouts_of(home: Path) -> list[Layout]:
     layout = HomeLayout(home)
     return [layout, layout.state]
 
 
-def _found(layout: Layout, place: Place | Numbered) -> list[Path]:
+def _find_files(layout: Layout, place: Place | Numbered) -> list[Path]:
     if place.removal == "managed":
         return []
     if isinstance(place, Numbered):
@@ -45,8 +50,8 @@ def _is_copy(folder: Path) -> bool:
     """As the extension is known to browsers: by its key, or by the id of an add-on."""
     if not _is_folder(folder):
         return False
-    ours = _manifest(Path(next(iter(extension.__path__))))
-    theirs = _manifest(folder)
+    ours = _read_manifest(Path(next(iter(extension.__path__))))
+    theirs = _read_manifest(folder)
     addon = theirs.get("browser_specific_settings", {})
     return theirs.get("key") == ours["key"] or FIREFOX_ID in json.dumps(addon)
 
@@ -56,7 +61,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _manifest(folder: Path) -> dict[str, object]:
+def _read_manifest(folder: Path) -> dict[str, object]:
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
     except (OSError, ValueError):

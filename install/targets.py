@@ -15,9 +15,9 @@ from install.browsers import (
     Target,
     directory_target,
     find_browser,
+    find_nearest,
     kind_of_directory,
     named_targets,
-    nearest,
     system_target,
     user_data_dir_target,
     user_targets,
@@ -49,7 +49,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TargetSelection:
     """The browsers of a machine, for one user or for all."""
 
     machine: Machine
@@ -57,30 +57,30 @@ class Choice:
     exists: Callable[[Path], bool]
     level: Level = "user"
 
-    def named(self, names: Names) -> list[Target]:
+    def find_named(self, names: Names) -> list[Target]:
         """Return the directories of the names, each once.
 
         Raises:
             UnknownBrowserError: a name is unknown.
         """
-        found = [target for name in names.browsers for target in self._of(name)]
+        found = [target for name in names.browsers for target in self._targets_of(name)]
         found += map(user_data_dir_target, names.user_data_dirs)
         for directory in names.directories:
             kind = names.kind or kind_of_directory(directory, self.machine, self.browsers)
             found.append(directory_target(directory, kind))
         return each_once(found)
 
-    def present(self) -> list[Target]:
+    def find_present(self) -> list[Target]:
         """Return the directories of all present browsers."""
         if self.level == "user":
             return users_present_targets(self.browsers, self.machine, self.exists)
         return [
             target
-            for target in self.usual()
+            for target in self.find_usual()
             if self.exists(target.directory) or self.exists(target.directory.parent)
         ]
 
-    def usual(self) -> list[Target]:
+    def find_usual(self) -> list[Target]:
         """Return the directories of all known browsers."""
         if self.level == "user":
             rows = self.browsers
@@ -88,17 +88,17 @@ class Choice:
         targets = (system_target(browser, self.machine) for browser in self.browsers)
         return each_once([target for target in targets if target])
 
-    def titled(self, target: Target) -> Target:
+    def with_title(self, target: Target) -> Target:
         """Return a registered directory with its display name."""
         browser = find_browser(target.browser, self.browsers)
         if browser is None:
             return target
-        usual = next((known for known in self.usual() if known.directory == target.directory), None)
+        usual = next((known for known in self.find_usual() if known.directory == target.directory), None)
         if usual is not None:
             return replace(target, browsers=usual.browsers, location=usual.location)
         return replace(target, browsers=browser.title, location=target.directory.parent)
 
-    def sharing(self, targets: Sequence[Target]) -> list[str]:
+    def find_sharing(self, targets: Sequence[Target]) -> list[str]:
         """Return the other present browsers that read one of these directories."""
         directories = {target.directory for target in targets}
         named = {target.browser for target in targets}
@@ -113,7 +113,7 @@ class Choice:
             )
         ]
 
-    def confined(self) -> list[str]:
+    def confinement_notes(self) -> list[str]:
         """Return notes on present Flatpak and Snap builds."""
         said = []
         for browser in self.browsers:
@@ -123,7 +123,7 @@ class Choice:
                     "a build that is not from Flatpak can"
                 )
             if any(self.exists(self.machine.user_home / "snap" / name) for name in browser.snap):
-                said.append(_snap(browser))
+                said.append(_snap_note(browser))
         return said
 
     def not_there(self, targets: Sequence[Target]) -> list[str]:
@@ -136,15 +136,15 @@ class Choice:
                 said.append(f"{unused}{folder} is not there yet. Is it spelt right?")
         return said
 
-    def meant(self, word: str) -> str:
+    def suggest_option(self, word: str) -> str:
         """Return a suggestion for a browser's name without its option; empty for another word."""
-        near = nearest(word, self.browsers)
+        near = find_nearest(word, self.browsers)
         return f"Did you mean --browser {near}?" if near else ""
 
-    def _of(self, name: str) -> list[Target]:
+    def _targets_of(self, name: str) -> list[Target]:
         browser = find_browser(name.lower(), self.browsers)
         if browser is None:
-            raise UnknownBrowserError(f"{name!r} is no browser that mcpb knows. {self._meant(name)}")
+            raise UnknownBrowserError(f"{name!r} is no browser that mcpb knows. {self._suggest_name(name)}")
         if self.level == "user":
             targets = named_targets(browser, self.machine, self.browsers, self.exists)
         else:
@@ -157,13 +157,13 @@ class Choice:
             "system is not known. If you know it, name the folder: --dir DIR"
         )
 
-    def _meant(self, name: str) -> str:
-        if near := nearest(name, self.browsers):
+    def _suggest_name(self, name: str) -> str:
+        if near := find_nearest(name, self.browsers):
             return f"Did you mean {near}?"
         return "It knows " + ", ".join(browser.name for browser in self.browsers)
 
 
-def selector(target: Target) -> str:
+def option_for(target: Target) -> str:
     """Return the options that name a target."""
     system = ["--system"] if target.browser and target.level == "system" else []
     return shlex.join([*map(str, target_options(target)), *system])
@@ -178,7 +178,7 @@ def target_options(target: Target) -> list[str | Path]:
     return ["--dir", target.directory, "--kind", target.kind]
 
 
-def _snap(browser: Browser) -> str:
+def _snap_note(browser: Browser) -> str:
     if browser.kind == "firefox":
         return f"{browser.title} from Snap starts hosts through the desktop's portal, which asks you once"
     return (

@@ -38,20 +38,20 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in found.items() if value is not None}
 
 
-def stamp(version: str, interpreter: str) -> str:
+def make_stamp(version: str, interpreter: str) -> str:
     """Return the script's third line, which is out of date if it differs."""
     return " ".join(f"# mcpb {version} {interpreter}".split("\n"))
 
 
-def script(wrapper: Wrapper) -> str:
+def make_script(wrapper: Wrapper) -> str:
     """Return the text of the script."""
     interpreter = shlex.quote(wrapper.interpreter)
     return f"""\
 #!/bin/sh
 {_MARK}{msgspec.json.encode(wrapper).decode()}
-{stamp(wrapper.version, wrapper.interpreter)}
-{_set("MCPB_HOME", wrapper.home)}
-{_set("HOME", wrapper.user_home)}
+{make_stamp(wrapper.version, wrapper.interpreter)}
+{_set_variable("MCPB_HOME", wrapper.home)}
+{_set_variable("HOME", wrapper.user_home)}
 export MCPB_CALLERS={shlex.quote(" ".join(wrapper.callers))}
 if [ -x {interpreter} ]; then
     exec {interpreter} -I -m native_host "$@"
@@ -62,7 +62,7 @@ while read -r _; do :; done
 """
 
 
-def _set(variable: str, value: str | None) -> str:
+def _set_variable(variable: str, value: str | None) -> str:
     return f"unset {variable}" if value is None else f"export {variable}={shlex.quote(value)}"
 
 
@@ -71,7 +71,7 @@ def is_ours(text: str) -> bool:
     return _second_line(text).startswith(_MARK)
 
 
-def read(text: str) -> Wrapper | None:
+def read_wrapper(text: str) -> Wrapper | None:
     """Return the data of a script; None without them."""
     if not is_ours(text):
         return None
@@ -98,9 +98,9 @@ def _interpreter_is_gone(interpreter: str) -> bytes:
 def _print_frame(body: bytes) -> str:
     """Return a printf of one frame. The length and bytes outside of ASCII are octal escapes."""
     frame = framing.frame(body, "native")
-    return "printf " + shlex.quote("".join(_escaped(byte) for byte in frame))
+    return "printf " + shlex.quote("".join(_escape_byte(byte) for byte in frame))
 
 
-def _escaped(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     literal = 0x20 <= byte < 0x7F and byte not in b"\\%"
     return chr(byte) if literal else f"\\{byte:03o}"

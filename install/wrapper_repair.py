@@ -20,24 +20,24 @@ _ENOUGH_BYTES = 64 * 1024
 """Bytes for the first three lines of a wrapper."""
 
 
-def mend() -> str:
+def repair_wrapper() -> str:
     """Repair the wrapper if necessary and possible.
 
     Returns:
         A message for the user; empty without a repair, also after a failure: `mcpb doctor` shows that.
     """
-    stamp = _stamp()
+    stamp = _read_stamp()
     if not stamp or stamp == f"# mcpb {__version__} {sys.executable}":
         return ""
-    return _mended()
+    return _repair()
 
 
 def registered_interpreter() -> str:
     """Return the interpreter that the wrapper names; empty without a wrapper of mcpb."""
-    return " ".join(_stamp().split(" ")[3:])
+    return " ".join(_read_stamp().split(" ")[3:])
 
 
-def _stamp() -> str:
+def _read_stamp() -> str:
     """Return the wrapper's third line, `# mcpb <version> <interpreter>`; empty without one."""
     try:
         descriptor = os.open(HomeLayout(mcpb_home()).wrapper, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,10 +48,10 @@ def _stamp() -> str:
     return lines[2] if len(lines) > 3 and lines[2].startswith("# mcpb ") else ""
 
 
-def _mended() -> str:
+def _repair() -> str:
     from subprocess import SubprocessError
 
-    from install.installation import Home, Host
+    from install.installation import InstallationPaths, RegisteredHost
     from install.interpreter import InterpreterError, current_interpreter, is_temporary
     from install.ledger import LedgerError
     from install.plan import apply
@@ -60,28 +60,33 @@ def _mended() -> str:
 
     if is_temporary(Path(sys.prefix)):  # a trial: what it mended would be gone with it
         return ""
-    home = Home(mcpb_home(), user_home())
+    home = InstallationPaths(mcpb_home(), user_home())
     with suppress(OSError, SubprocessError, LedgerError, InterpreterError, apply.ApplyError):
-        ledger, known = planning.ledger_of(home, apply.look), installed_wrapper(home.path, apply.look)
-        entry = ledger.entry(home.wrapper) if ledger else None
-        if known is None or entry is None or not entry.holds(apply.look(home.wrapper).content):
+        ledger, known = (
+            planning.ledger_of(home, apply.read_place),
+            installed_wrapper(home.path, apply.read_place),
+        )
+        entry = ledger.find_entry(home.wrapper) if ledger else None
+        if known is None or entry is None or not entry.holds(apply.read_place(home.wrapper).content):
             return ""
-        if _release(known.version) > _release(__version__):  # going back is for who asks for it
+        if _release_numbers(known.version) > _release_numbers(
+            __version__
+        ):  # going back is for who asks for it
             return ""
         is_gone = not os.access(known.interpreter, os.X_OK)
         if not is_gone and known.interpreter != sys.executable:
             return ""
-        host = Host(home, current_interpreter(), bakes_home=known.home is not None)
-        plan = planning.repair(host, apply.look)
+        host = RegisteredHost(home, current_interpreter(), bakes_home=known.home is not None)
+        plan = planning.plan_repair(host, apply.read_place)
         if not plan.steps:
             return ""
-        apply.apply(plan)
+        apply.apply_plan(plan)
         if is_gone:
             return f"Mended: browsers start mcpb with {sys.executable}, because {known.interpreter} is gone."
         return f"Mended: browsers start mcpb {__version__}; the native host was that of {known.version}."
     return ""
 
 
-def _release(version: str) -> list[int]:
+def _release_numbers(version: str) -> list[int]:
     """Return the numbers of a version, without suffixes; empty if it has none."""
     return [int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]

@@ -31,7 +31,7 @@ def is_wsl(machine: Machine) -> bool:
         return False
 
 
-def recipe(
+def make_recipe(
     browsers: Sequence[Browser],
     machine: Machine,
     wrapper: Path,
@@ -45,12 +45,15 @@ def recipe(
     parts = [
         "A browser of Windows looks for native hosts in Windows. To register mcpb there:",
         rf"1. In Windows, make the folder {_FOLDER} and save these lines in it as {_BATCH}:",
-        _indented(_batch(wrapper, machine.environ.get("WSL_DISTRO_NAME", ""))),
+        _indent_text(_batch_file(wrapper, machine.environ.get("WSL_DISTRO_NAME", ""))),
         *_saved_manifests(sorted({kind for kind, _ in keys}), callers),
         "3. In a Command Prompt of Windows, run the line of each browser that you use:",
-        *(_indented(f"rem {_called(titles)}\n{_add(kind, key)}") for (kind, key), titles in keys.items()),
+        *(
+            _indent_text(f"rem {_join_titles(titles)}\n{_add_key(kind, key)}")
+            for (kind, key), titles in keys.items()
+        ),
         "To undo it, do this for each of these keys, then remove the folder:",
-        _indented(_delete(next(iter(keys))[1])),
+        _indent_text(_delete_key(next(iter(keys))[1])),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -64,38 +67,38 @@ def _registry_keys(browsers: Sequence[Browser]) -> dict[tuple[Kind, str], list[s
     return keys
 
 
-def _batch(wrapper: Path, distribution: str) -> str:
+def _batch_file(wrapper: Path, distribution: str) -> str:
     """`--exec` goes through no shell: one would take the backslashes that Firefox passes, and may print."""
-    where = f"-d {_quoted(distribution)} " if distribution else ""
+    where = f"-d {_quote_batch(distribution)} " if distribution else ""
     unicode = "" if str(wrapper).isascii() else "chcp 65001 >NUL\n"
-    return f"@echo off\n{unicode}wsl.exe {where}--exec {_quoted(str(wrapper))} %* 2>NUL"
+    return f"@echo off\n{unicode}wsl.exe {where}--exec {_quote_batch(str(wrapper))} %* 2>NUL"
 
 
 def _saved_manifests(kinds: Sequence[Kind], callers: Sequence[str]) -> list[str]:
     parts = ["2. In the same folder save"]
     for kind in kinds:
         parts.append(f"   as {_MANIFESTS[kind]}, for {_FAMILIES[kind]}:")
-        parts.append(_indented(manifest_text(kind, Path(_BATCH), callers).rstrip()))
+        parts.append(_indent_text(manifest_text(kind, Path(_BATCH), callers).rstrip()))
     return parts
 
 
-def _add(kind: Kind, key: str) -> str:
+def _add_key(kind: Kind, key: str) -> str:
     return rf'reg add "HKCU\{key}\{HOST_NAME}" /ve /t REG_SZ /d "{_FOLDER}\{_MANIFESTS[kind]}" /f'
 
 
-def _delete(key: str) -> str:
+def _delete_key(key: str) -> str:
     return rf'reg delete "HKCU\{key}\{HOST_NAME}" /f'
 
 
-def _called(titles: Sequence[str]) -> str:
+def _join_titles(titles: Sequence[str]) -> str:
     more = len(titles) - _SHOWN_TITLES
     return ", ".join(titles[:_SHOWN_TITLES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _quoted(text: str) -> str:
+def _quote_batch(text: str) -> str:
     """Quote for a batch file, in which `%` begins a variable also between quotes."""
     return '"' + text.replace("%", "%%") + '"'
 
 
-def _indented(text: str) -> str:
+def _indent_text(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.split("\n"))

@@ -14,10 +14,10 @@ import msgspec
 import trio
 
 from bridge.cli.doctor_output import as_text
-from bridge.diagnostics.fixes import fix
-from bridge.diagnostics.observation import find_homes, observe
+from bridge.diagnostics.fixes import apply_fixes
+from bridge.diagnostics.observation import find_homes, observe_machine
 from bridge.diagnostics.redaction import make_redacted_report
-from bridge.diagnostics.report import diagnose
+from bridge.diagnostics.report import make_report
 from bridge.state import log_file
 from install.browsers import TableError, known_browsers
 from install.cli import check_home_owner, this_host
@@ -25,7 +25,7 @@ from install.findings import Part
 from install.ledger import LedgerError
 from install.machine import this_machine
 from install.plan.apply import ApplyError
-from install.targets import Choice, Names, UnknownBrowserError
+from install.targets import Names, TargetSelection, UnknownBrowserError
 from native_host.ipc import endpoint
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import mcpb_home
@@ -35,7 +35,7 @@ def _check_names(_ctx: click.Context, _option: click.Parameter, names: Sequence[
     """Reject unknown names of browsers. A table that cannot be read is a finding, not a misspelt option."""
     machine, found = this_machine(), Names(browsers=names)
     try:
-        Choice(machine, known_browsers(mcpb_home()), Path.exists).named(found)
+        TargetSelection(machine, known_browsers(mcpb_home()), Path.exists).find_named(found)
     except UnknownBrowserError as error:
         raise click.BadParameter(str(error)) from None
     except TableError:
@@ -65,8 +65,8 @@ def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[s
         check_home_owner()
     logging.getLogger("bridge").setLevel(logging.ERROR)  # what would be warned of is in the report
     log_file.configure_logging()
-    looked = trio.run(observe, names, _fix_all() if is_fixing else None)
-    diagnosis = make_redacted_report(looked, find_homes()) if is_public else diagnose(looked)
+    looked = trio.run(observe_machine, names, _fix_all() if is_fixing else None)
+    diagnosis = make_redacted_report(looked, find_homes()) if is_public else make_report(looked)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(diagnosis), ensure_ascii=False, indent=2))
     else:
@@ -79,7 +79,7 @@ def _fix_all() -> list[Part]:
     """Fix what is safe to fix; return what was done. Errors go to stderr, and the report shows the rest."""
     done: list[Part] = []
     try:
-        done.extend(fix(this_host(), endpoint.candidates()))
+        done.extend(apply_fixes(this_host(), endpoint.candidates()))
     except (LedgerError, ApplyError, click.ClickException) as error:
         click.echo(for_terminal(f"Not everything was put right: {error}", on=sys.stderr), err=True)
     return done

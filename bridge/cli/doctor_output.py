@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
-from bridge.diagnostics.report import BrowserReport, Diagnosis, FindingReport, HopReport
-from install.checks.other_hosts import Neighbour
+from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
+from install.checks.other_hosts import OtherHost
 from install.findings import Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
@@ -20,7 +20,7 @@ _MIN_TEXT = 30
 """Columns of the text, however narrow the terminal is."""
 
 
-def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
+def as_text(diagnosis: DoctorReport, width: int = 0) -> Iterator[str]:
     """Yield the verdict, then the findings that all browsers share, then each browser, hop by hop.
 
     `width` is the terminal's; 0 allows lines of any length.
@@ -51,7 +51,7 @@ def as_text(diagnosis: Diagnosis, width: int = 0) -> Iterator[str]:
         yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
 
 
-def _channel_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+def _channel_lines(diagnosis: DoctorReport, width: int) -> Iterator[str]:
     for channel in map(msgspec.to_builtins, diagnosis.channels):
         yield from _wrap_text("  · ", whose_and_used(channel), 4, width)
         if facts := where_and_who(channel):
@@ -60,7 +60,7 @@ def _channel_lines(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield from _wrap_text("  · ", put_there_by_us(socket), 4, width)
 
 
-def _describe_host(host: Neighbour) -> str:
+def _describe_host(host: OtherHost) -> str:
     return "" if host.is_there else " (its program is gone)"
 
 

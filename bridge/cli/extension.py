@@ -36,17 +36,17 @@ open that file with the browser."""
 @click.pass_context
 def extension(ctx: click.Context, *, is_firefox: bool, zip_file: Path | None) -> None:
     """Copy the browser extension to where it can stay, and say how to load it."""
-    from install.extension_files import UnpackedError, pack, unpack
+    from install.extension_files import UnpackedError, pack_extension, unpack_extension
     from install.wrapper_repair import registered_interpreter
     from native_host.system.home_layout import mcpb_home
 
     kind: Kind = "firefox" if is_firefox else "chromium"
     try:
         if zip_file is not None:
-            pack(zip_file, kind)
+            pack_extension(zip_file, kind)
             click.echo(f"The extension is in {zip_file}")
             return
-        target = unpack(mcpb_home(), kind)
+        target = unpack_extension(mcpb_home(), kind)
     except UnpackedError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"The extension is in {target}\n{_LOAD_IN_FIREFOX if is_firefox else _LOAD_IN_CHROMIUM}")

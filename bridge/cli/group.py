@@ -92,9 +92,9 @@ class _Commands(click.Group):
 def _mend_registration(command: str | None, args: Iterable[str]) -> None:
     if command in _SPEAKING_OF_REGISTRATION or {"-h", "--help"}.intersection(args):
         return
-    from install.wrapper_repair import mend
+    from install.wrapper_repair import repair_wrapper
 
-    if mended := mend():
+    if mended := repair_wrapper():
         click.echo(mended, err=True)
 
 

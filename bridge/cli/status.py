@@ -44,7 +44,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
     from bridge.app import load_for_reading, new_session, run_with_hub
     from bridge.config.loader import rules_digest
     from bridge.diagnostics.status_snapshot import Rules
-    from bridge.diagnostics.status_snapshot import status as read_status
+    from bridge.diagnostics.status_snapshot import make_status as read_status
 
     config, _ = load_for_reading()
 

@@ -21,9 +21,9 @@ from install.findings import (
     Part,
     Privacy,
     Value,
-    foreign,
+    foreign_value,
     mcpb_command,
-    public,
+    public_value,
 )
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
@@ -91,7 +91,7 @@ class UnlinkedHost(LinkedHost, frozen=True, kw_only=True):
     """It speaks another version of the wire."""
 
 
-class SeenBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
+class ObservedBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
     """A native host that is linked, and what it and the extension behind it have said.
 
     Without a brand nothing below is known.
@@ -124,18 +124,20 @@ Answer = float | str
 """Seconds to the extension and back, or what came instead."""
 
 
-def see(registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]) -> list[SeenBrowser]:
+def observe_browsers(
+    registry: Registry, catalog: Catalog, answers: Mapping[str, Answer]
+) -> list[ObservedBrowser]:
     """All that is linked now, oldest host first. `answers` are the extensions', by host."""
     shown = {browser.host for browser in registry.browsers()}
     linked = [browser for browser in registry.all_browsers() if browser.is_live]
     return [
-        _seen(browser, catalog, answers.get(browser.host, ""))
+        _observe_browser(browser, catalog, answers.get(browser.host, ""))
         for browser in linked
         if browser.host in shown or not browser.is_known
     ]
 
 
-def findings_of(browser: SeenBrowser, where: Part, now: float = 0.0) -> Iterator[Finding]:
+def findings_of(browser: ObservedBrowser, where: Part, now: float = 0.0) -> Iterator[Finding]:
     """Find faults between this browser and the tools of its pages.
 
     `where` is the browser's name in the report, `now` is in seconds since the epoch.
@@ -147,15 +149,15 @@ def findings_of(browser: SeenBrowser, where: Part, now: float = 0.0) -> Iterator
         yield msgspec.structs.replace(finding, where=where)
 
 
-def unlinked(host: UnlinkedHost, where: Part) -> Finding:
+def unlinked_finding(host: UnlinkedHost, where: Part) -> Finding:
     """Return the finding about a live host without a connection."""
-    reason = foreign(host.reason)
+    reason = foreign_value(host.reason)
     if host.is_final:
         return Finding(
             code=FindingCode.WIRE_VERSION,
             hop="socket",
             template="{reason}",
-            values={"reason": public(host.reason)},
+            values={"reason": public_value(host.reason)},
             where=where,
         )
     return Finding(
@@ -165,10 +167,10 @@ def unlinked(host: UnlinkedHost, where: Part) -> Finding:
         "runs, but mcpb cannot connect to it: {reason}. Reload the extension on {page}: the browser ends "
         "this host and starts another",
         values={
-            "host": public(host.host),
-            "host_pid": public(host.host_pid),
+            "host": public_value(host.host),
+            "host_pid": public_value(host.host_pid),
             "browser": where,
-            "browser_pid": public(host.browser_pid),
+            "browser_pid": public_value(host.browser_pid),
             "reason": reason,
             "page": _extensions_page(host),
         },
@@ -179,10 +181,10 @@ def unlinked(host: UnlinkedHost, where: Part) -> Finding:
 # ── What is there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
+def _observe_browser(browser: Browser, catalog: Catalog, answer: Answer) -> ObservedBrowser:
     host, hello = browser.host_hello, browser.hello
     assert host is not None, "a live browser's host has said hello"
-    seen = SeenBrowser(
+    seen = ObservedBrowser(
         host=browser.host,
         host_pid=host.pid,
         host_version=single_line(host.version, MAX_TITLE_CHARS),
@@ -200,19 +202,19 @@ def _seen(browser: Browser, catalog: Catalog, answer: Answer) -> SeenBrowser:
         extension_version=single_line(hello.extension.version, MAX_TITLE_CHARS),
         answered_ms=round(answer * 1000, 1) if isinstance(answer, float) else None,
         silence=answer if isinstance(answer, str) else "",
-        tabs=tuple(_tabs(browser, catalog)),
+        tabs=tuple(_tab_findings(browser, catalog)),
         sites_allowed=hello.sites_allowed,
         forbidden=refusals[0] if refusals and all(refusals) else "",
-        trouble=_readable(hello.trouble) if hello.trouble else None,
+        trouble=_clean_trouble(hello.trouble) if hello.trouble else None,
         is_channel=browser.is_channel,
     )
 
 
-def _readable(trouble: wire.Trouble) -> wire.Trouble:
+def _clean_trouble(trouble: wire.Trouble) -> wire.Trouble:
     return msgspec.structs.replace(trouble, reason=single_line(trouble.reason, wire.TROUBLE_BYTES))
 
 
-def _tabs(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
+def _tab_findings(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
     callable_in = [
         entry.offer.tab_id
         for entry in catalog.live_entries()
@@ -237,7 +239,7 @@ def _is_open_to_extensions(tab: wire.Tab) -> bool:
 # ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
+def _host_findings(browser: ObservedBrowser) -> Iterator[Finding]:
     if browser.host_version != __version__:
         template = (
             f"the native host was started by mcpb {{version}}, this is mcpb {__version__}. Reload the "
@@ -248,11 +250,11 @@ def _host_findings(browser: SeenBrowser) -> Iterator[Finding]:
             hop="host",
             level="warning",
             template=template,
-            values={"version": public(browser.host_version), "page": _extensions_page(browser)},
+            values={"version": public_value(browser.host_version), "page": _extensions_page(browser)},
         )
 
 
-def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
+def _extension_findings(browser: ObservedBrowser, now: float) -> Iterator[Finding]:
     page = _extensions_page(browser)
     if not browser.brand:
         template = "the native host runs, but the extension behind it sends no hello. Reload it on {page}"
@@ -262,17 +264,17 @@ def _extension_findings(browser: SeenBrowser, now: float) -> Iterator[Finding]:
         return
     if browser.silence:
         template = "the extension does not answer: {reason}. Reload it on {page}"
-        values = {"reason": foreign(browser.silence), "page": page}
+        values = {"reason": foreign_value(browser.silence), "page": page}
         yield Finding(code=FindingCode.EXTENSION_NO_ANSWER, hop="worker", template=template, values=values)
     if not browser.sites_allowed:
         yield _kept_out(browser)
     if browser.extension_version != __version__:
         yield _other_version(browser)
     if browser.trouble:
-        yield _reported(browser.trouble, now)
+        yield _trouble_finding(browser.trouble, now)
 
 
-def _kept_out(browser: SeenBrowser) -> Finding:
+def _kept_out(browser: ObservedBrowser) -> Finding:
     """Return a warning if other sites offer tools: a user may have restricted the extension on purpose."""
     template = (
         "the browser keeps the extension out of some or all sites, and mcpb does not find their tools. Give "
@@ -282,34 +284,37 @@ def _kept_out(browser: SeenBrowser) -> Finding:
     return Finding(code=FindingCode.SITES_NOT_ALLOWED, hop="extension", level=level, template=template)
 
 
-def _other_version(browser: SeenBrowser) -> Finding:
+def _other_version(browser: ObservedBrowser) -> Finding:
     return Finding(
         code=FindingCode.EXTENSION_OLD,
         hop="extension",
         level="warning",
         template=f"the extension is version {{version}}, this is mcpb {__version__}. Run the command, then "
         "reload the extension on {page}",
-        values={"version": public(browser.extension_version), "page": _extensions_page(browser)},
+        values={"version": public_value(browser.extension_version), "page": _extensions_page(browser)},
         command=mcpb_command("extension", *["--firefox"] * browser.is_firefox),
     )
 
 
-def _reported(trouble: wire.Trouble, now: float) -> Finding:
+def _trouble_finding(trouble: wire.Trouble, now: float) -> Finding:
     times = "once" if trouble.attempts == 1 else f"{trouble.attempts} times in a row"
     reason = single_line(trouble.reason, _MAX_REASON)
     template = "it is connected now. Earlier ({time}) the connection failed, {times}. "
     template += "The browser's reason: {reason}" if reason else "The browser gave no reason"
-    values: dict[str, Part] = {"time": public(_ago(now - trouble.at / 1000)), "times": public(times)}
+    values: dict[str, Part] = {
+        "time": public_value(_format_ago(now - trouble.at / 1000)),
+        "times": public_value(times),
+    }
     return Finding(
         code=FindingCode.EXTENSION_REPORTED,
         hop="extension",
         level="note",
         template=template,
-        values={**values, "reason": foreign(reason)},
+        values={**values, "reason": foreign_value(reason)},
     )
 
 
-def _ago(seconds: float) -> str:
+def _format_ago(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
@@ -317,7 +322,7 @@ def _ago(seconds: float) -> str:
     return "less than a minute ago"
 
 
-def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
+def _page_findings(browser: ObservedBrowser) -> Iterator[Finding]:
     silent = [tab for tab in browser.tabs if tab.is_silent]
     if silent and browser.sites_allowed:
         template = (
@@ -337,7 +342,7 @@ def _page_findings(browser: SeenBrowser) -> Iterator[Finding]:
             hop="page",
             level="warning",
             template="pages offer tools, but config.toml does not allow them: {rule}",
-            values={"rule": foreign(browser.forbidden)},
+            values={"rule": foreign_value(browser.forbidden)},
         )
     elif browser.brand and not browser.tools:
         template = "no open page offers a tool. Open a page that does; `{command}` serves one"
@@ -363,4 +368,6 @@ def _list_tabs(tabs: Sequence[SeenTab]) -> Part:
 
 
 def _extensions_page(browser: LinkedHost) -> Value:
-    return public("about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions")
+    return public_value(
+        "about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions"
+    )

@@ -8,12 +8,12 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from bridge.diagnostics.browser_checks import LinkedHost, SeenBrowser, UnlinkedHost
+from bridge.diagnostics.browser_checks import LinkedHost, ObservedBrowser, UnlinkedHost
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
 from install.checks.running_browsers import RunningBrowser
-from install.findings import MCPB, NOTHING, Finding, FindingCode, Hop, Part, Value, public
+from install.findings import MCPB, NOTHING, Finding, FindingCode, Hop, Part, Value, public_value
 from native_host.existing_channel.published_socket import PublishedSocket
 
 Host = TypeVar("Host", bound=LinkedHost)
@@ -23,13 +23,13 @@ Role = Literal["connected", "has the extension", "unused"]
 """Role of a browser: connected; it has the extension as far as known; or it is not used with mcpb."""
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
+class Observations(msgspec.Struct, frozen=True, kw_only=True):
     """Observations before their evaluation."""
 
     files: Report
     shared: Sequence[Finding] = ()
     """Findings about shared parts: the environment, the sockets."""
-    seen: Sequence[SeenBrowser] = ()
+    seen: Sequence[ObservedBrowser] = ()
     unlinked: Sequence[UnlinkedHost] = ()
     hosts: Mapping[int, int] = {}
     """Native hosts that run, of whatever mcpb: the browser's pid, and the host's."""
@@ -66,7 +66,7 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     role: Role
     target: TargetReport | None = None
-    profiles: tuple[SeenBrowser, ...] = ()
+    profiles: tuple[ObservedBrowser, ...] = ()
     """That are connected."""
     unlinked: tuple[UnlinkedHost, ...] = ()
     pid: int = 0
@@ -80,10 +80,10 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> Part:
         """Title with its directory as a value."""
-        return self.target.name if self.target else public(self.title)
+        return self.target.name if self.target else public_value(self.title)
 
 
-def browsers_of(looked: Looked) -> list[KnownBrowser]:
+def browsers_of(looked: Observations) -> list[KnownBrowser]:
     """Return the browsers of the examination, in order, then connected ones without files."""
     targets = {target.title: target for target in looked.files.targets}
     seen = _by_title(looked.seen, looked)
@@ -97,7 +97,7 @@ def browsers_of(looked: Looked) -> list[KnownBrowser]:
     return [
         KnownBrowser(
             title=title,
-            role=_role(title, looked, seen.get(title, ()), unlinked.get(title, ())),
+            role=_role_of(title, looked, seen.get(title, ()), unlinked.get(title, ())),
             target=targets.get(title),
             profiles=tuple(seen.get(title, ())),
             unlinked=tuple(unlinked.get(title, ())),
@@ -107,8 +107,8 @@ def browsers_of(looked: Looked) -> list[KnownBrowser]:
     ]
 
 
-def _role(
-    title: str, looked: Looked, profiles: Iterable[SeenBrowser], unlinked: Sequence[UnlinkedHost]
+def _role_of(
+    title: str, looked: Observations, profiles: Iterable[ObservedBrowser], unlinked: Sequence[UnlinkedHost]
 ) -> Role:
     """Return the role; verdict, states and levels of findings follow from it."""
     connected = list(profiles)
@@ -121,15 +121,15 @@ def _role(
     return "unused" if is_removed or is_missing else "has the extension"
 
 
-def _by_title(hosts: Iterable[Host], looked: Looked) -> dict[str, list[Host]]:
+def _by_title(hosts: Iterable[Host], looked: Observations) -> dict[str, list[Host]]:
     """Under the titles that the examination has for their browsers."""
     found: dict[str, list[Host]] = {}
     for host in hosts:
-        found.setdefault(_title(host, looked), []).append(host)
+        found.setdefault(_title_of(host, looked), []).append(host)
     return found
 
 
-def _title(host: LinkedHost, looked: Looked) -> str:
+def _title_of(host: LinkedHost, looked: Observations) -> str:
     """By its process; a confined browser's host is started by another one: then by kind and brand."""
     if title := name_of_process(host.browser_pid, looked.files).text:
         return title

@@ -81,7 +81,7 @@ def find_connection_problem(
     return "\n".join(filter(None, [registration() or _NO_BROWSER, channel()]))
 
 
-def _missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
+def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
     """Return the missing connection of a reader, which uses no holder; each channel describes itself."""
     if any(channel["holder"] for channel in channels) and not router.registry.all_browsers():
         return _ONLY_A_CHANNEL
@@ -113,9 +113,9 @@ def diagnose_connection(
 
 
 def _hint_at_channel(settings: ChannelSettings) -> str:
-    from install.checks.existing_channel import hint  # noqa: PLC0415
+    from install.checks.existing_channel import describe_channel  # noqa: PLC0415
 
-    return hint(settings.only_directory)
+    return describe_channel(settings.only_directory)
 
 
 def _find_stopped_host(settings: ChannelSettings) -> str:

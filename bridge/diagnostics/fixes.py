@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from install.findings import Command, Message, Part, path_value, public
-from install.installation import Host
+from install.findings import Command, Message, Part, path_value, public_value
+from install.installation import RegisteredHost
 from install.plan import apply
 from install.plan import install_plan as planning
 from install.plan.steps import Step, Write
@@ -23,7 +23,7 @@ WRITABLE = 0o022
 """Others may change what a browser starts."""
 
 
-def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[Part]:
+def apply_fixes(host: RegisteredHost, run_directories: Sequence[Path]) -> Iterator[Part]:
     """Do it, and say what was done, thing by thing.
 
     `run_directories` are those of `endpoint.candidates`.
@@ -39,10 +39,10 @@ def fix(host: Host, run_directories: Sequence[Path]) -> Iterator[Part]:
             directory.chmod(0o700)
             yield Command(("chmod", "700", path_value(directory)))
     for directory in run_directories:
-        yield from _swept(directory)
-    plan = planning.repair(host, apply.look)
+        yield from _sweep_directory(directory)
+    plan = planning.plan_repair(host, apply.read_place)
     if plan.steps:
-        apply.apply(plan)
+        apply.apply_plan(plan)
         for step in plan.steps:
             if _is_news(step):
                 yield Message(template="wrote {file}", values={"file": path_value(step.path)})
@@ -62,14 +62,14 @@ def _is_news(step: Step) -> bool:
     return isinstance(step, Write) and not step.path.match(HomeLayout.ledger.name)
 
 
-def _swept(directory: Path) -> Iterator[Part]:
+def _sweep_directory(directory: Path) -> Iterator[Part]:
     with suppress(PrivateFileError, OSError):  # the report says it
         check_directory(directory)
         if left := endpoint.find_leftovers(directory):
             endpoint.sweep(directory)
             values = {
                 "directory": path_value(directory),
-                "files": public(", ".join(path.name for path in left)),
+                "files": public_value(", ".join(path.name for path in left)),
             }
             yield Message(
                 template="removed files of dead native hosts in {directory}: {files}", values=values

@@ -16,8 +16,8 @@ from bridge import __version__
 from bridge.config import shortcuts_file
 from bridge.config.loader import ConfigError, read_config
 from bridge.config.settings import ChannelSettings, Config
-from bridge.diagnostics.browser_checks import PING_S, Answer, SeenBrowser, UnlinkedHost, see
-from bridge.diagnostics.browser_matching import Looked
+from bridge.diagnostics.browser_checks import PING_S, Answer, ObservedBrowser, UnlinkedHost, observe_browsers
+from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.fixes import is_open_to_others
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
@@ -27,7 +27,7 @@ from bridge.links.native_hosts import NativeLinks, Problem
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
-from install.checks.environment import Environment, called, examine_environment, this_environment
+from install.checks.environment import Environment, command_name, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.findings import (
@@ -38,13 +38,13 @@ from install.findings import (
     Level,
     Message,
     Part,
-    foreign,
+    foreign_value,
     mcpb_command,
     path_value,
-    public,
+    public_value,
 )
 from install.machine import Machine, this_machine
-from install.plan.apply import look
+from install.plan.apply import read_place
 from install.plan.ownership import installed_wrapper
 from install.wrapper_repair import registered_interpreter
 from native_host.existing_channel.published_socket import read_published_sockets
@@ -62,12 +62,12 @@ from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home
 from native_host.system.private_files import PrivateFileError, check_directory
 
 
-async def observe(names: Sequence[str], fixed: Sequence[Part] | None) -> Looked:
+async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
     """Observe files and processes first, then the connected browsers."""
     machine, home = this_machine(), mcpb_home()
     files, config = Report(), Config()
     here = this_environment(machine)
-    shared = list(_environment(here))
+    shared = list(_check_environment(here))
     try:
         files = await examine_and_try(machine, home, names)
     except TableError as error:
@@ -80,21 +80,21 @@ async def observe(names: Sequence[str], fixed: Sequence[Part] | None) -> Looked:
     seen, unlinked = await _ask_browsers(Policy(config.policy))
     channel = config.existing_channel
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
-    return Looked(
+    return Observations(
         files=files,
-        shared=[*shared, *_sockets()],
+        shared=[*shared, *_check_sockets()],
         seen=seen,
         unlinked=unlinked,
         hosts={browser: host for host, browser in hosts.items()},
-        channels=_channels(machine, files.running, channel, is_partial=bool(names)),
+        channels=_find_channels(machine, files.running, channel, is_partial=bool(names)),
         is_attached=channel.attach,
         only_directory=channel.only_directory,
         is_published=channel.publish,
         published=read_published_sockets(HomeLayout(home).state.path),
         is_partial=bool(names),
-        details=_details(home),
+        details=_collect_details(home),
         fixed=fixed,
-        called=called(here),
+        called=command_name(here),
         now=time.time(),
     )
 
@@ -116,12 +116,12 @@ def _file_finding(code: FindingCode, name: str, error: Exception, level: Level =
         code=code,
         hop="environment",
         template="{file} cannot be used: {reason}",
-        values={"file": public(name), "reason": foreign(str(error))},
+        values={"file": public_value(name), "reason": foreign_value(str(error))},
         level=level,
     )
 
 
-def _channels(
+def _find_channels(
     machine: Machine, running: Sequence[RunningBrowser], settings: ChannelSettings, *, is_partial: bool
 ) -> list[Channel]:
     """Find the sockets of the existing channel without a connection, which its extension would notice."""
@@ -133,7 +133,7 @@ def _channels(
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[UnlinkedHost]]:
+async def _ask_browsers(policy: Policy) -> tuple[list[ObservedBrowser], list[UnlinkedHost]]:
     """Return connected browsers, after a round trip to each extension, and unconnected live hosts.
 
     It uses a hub of its own that writes no files.
@@ -142,8 +142,8 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
     router = Router(links, terms=Terms(policy=policy))
     answers: dict[str, Answer] = {}
 
-    async def ask(host: str) -> None:
-        answers[host] = await _ping(links, host)
+    async def ask_browser(host: str) -> None:
+        answers[host] = await _ping_extension(links, host)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(links.run)
@@ -151,12 +151,12 @@ async def _ask_browsers(policy: Policy) -> tuple[list[SeenBrowser], list[Unlinke
         async with trio.open_nursery() as asking:
             for browser in router.registry.browsers():
                 if not browser.is_channel:  # it is asked for nothing but its tools
-                    asking.start_soon(ask, browser.host)
+                    asking.start_soon(ask_browser, browser.host)
         await router.changes.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
-        seen = see(router.registry, router.catalog, answers)
+        seen = observe_browsers(router.registry, router.catalog, answers)
         linked = {browser.host for browser in router.registry.all_browsers() if browser.is_live}
         nursery.cancel_scope.cancel()
-    return seen, list(_unlinked(linked, links.problems))
+    return seen, list(_find_unlinked(linked, links.problems))
 
 
 def _is_clear(router: Router, links: NativeLinks) -> bool:
@@ -166,7 +166,7 @@ def _is_clear(router: Router, links: NativeLinks) -> bool:
     )
 
 
-def _unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
+def _find_unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
     """Find live hosts, by their locks, that belong to a browser with the mcpb extension.
 
     An unusable directory is a separate finding.
@@ -192,7 +192,7 @@ def unlinked_host(record: Record, problem: Problem | None) -> UnlinkedHost:
     )
 
 
-async def _ping(links: NativeLinks, host: str) -> Answer:
+async def _ping_extension(links: NativeLinks, host: str) -> Answer:
     """To the extension, not only to its host, and with an answer that no mere life would give."""
     began = trio.current_time()
     try:
@@ -208,14 +208,14 @@ async def _ping(links: NativeLinks, host: str) -> Answer:
 # ── What all browsers share ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _environment(here: Environment) -> Iterator[Finding]:
+def _check_environment(here: Environment) -> Iterator[Finding]:
     registered = registered_interpreter()
     yield from examine_environment(here, Path(registered) if registered else None)
 
 
-def _sockets() -> Iterator[Finding]:
+def _check_sockets() -> Iterator[Finding]:
     for directory in endpoint.candidates():
-        yield from _unusable(directory)
+        yield from _check_directory(directory)
         with suppress(PrivateFileError, OSError):
             check_directory(directory)
             if left := endpoint.find_leftovers(directory):
@@ -226,17 +226,17 @@ def _sockets() -> Iterator[Finding]:
                     "note",
                     is_safe=True,
                     directory=path_value(directory),
-                    files=public(", ".join(path.name for path in left)),
+                    files=public_value(", ".join(path.name for path in left)),
                 )
 
 
-def _unusable(directory: Path) -> Iterator[Finding]:
+def _check_directory(directory: Path) -> Iterator[Finding]:
     """Find why hosts and bridges cannot use a directory. The next host creates a missing one."""
     at = path_value(directory)
     try:
         endpoint.check_length(endpoint.socket_path(directory, "0" * 8))
     except EndpointError as error:
-        reason = foreign(str(error))
+        reason = foreign_value(str(error))
         template = "{directory} is too long for a socket: {reason}"
         yield _socket_finding(FindingCode.SOCKET_PATH_LONG, template, directory=at, reason=reason)
     if not os.path.lexists(directory):
@@ -251,7 +251,7 @@ def _unusable(directory: Path) -> Iterator[Finding]:
             Command(("chmod", "700", at)) if is_ours else None,
             is_safe=is_ours,
             directory=at,
-            reason=public(error.reason),
+            reason=public_value(error.reason),
         )
 
 
@@ -275,7 +275,7 @@ def _socket_finding(
     )
 
 
-def _details(home: Path) -> dict[Hop, Part]:
+def _collect_details(home: Path) -> dict[Hop, Part]:
     interpreter = {"interpreter": path_value(sys.executable)}
     found: dict[Hop, Part] = {
         "environment": Message(template=f"mcpb {__version__}, {{interpreter}}", values=interpreter)
@@ -285,7 +285,7 @@ def _details(home: Path) -> dict[Hop, Part]:
         template = ", ".join(f"{{part_{number}}}" for number in range(len(directories)))
         values = {f"part_{number}": each for number, each in enumerate(directories)}
         found["socket"] = Message(template=template, values=values)
-    if installed_wrapper(home, look):
+    if installed_wrapper(home, read_place):
         found["wrapper"] = path_value(HomeLayout(home).wrapper)
     return found
 

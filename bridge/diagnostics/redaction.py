@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.diagnostics.browser_checks import SeenBrowser
-from bridge.diagnostics.browser_matching import Looked
-from bridge.diagnostics.report import BrowserReport, Diagnosis, diagnose
+from bridge.diagnostics.browser_checks import ObservedBrowser
+from bridge.diagnostics.browser_matching import Observations
+from bridge.diagnostics.report import BrowserReport, DoctorReport, make_report
 from install.checks.existing_channel import Channel, describe_use, make_channel_command
-from install.checks.other_hosts import Neighbour
-from install.findings import Part, Privacy, Show, Value, foreign, path_value, public
+from install.checks.other_hosts import OtherHost
+from install.findings import Part, Privacy, Show, Value, foreign_value, path_value, public_value
 from native_host.protocol.untrusted_text import escape
 
 _SYSTEM_DIRECTORIES = re.compile(
@@ -41,10 +41,10 @@ _UNNUMBERED = {
 }
 
 
-def make_redacted_report(looked: Looked, homes: Mapping[str, str]) -> Diagnosis:
+def make_redacted_report(looked: Observations, homes: Mapping[str, str]) -> DoctorReport:
     """Return the report with placeholders for private values; `homes` are directories with their names."""
-    show = Redactor(homes, find_named_directories(looked)).show
-    diagnosis = diagnose(looked, show)
+    show = Redactor(homes, find_named_directories(looked)).show_value
+    diagnosis = make_report(looked, show)
     names = {target.title: target.name for target in looked.files.targets}
     return msgspec.structs.replace(
         diagnosis,
@@ -56,13 +56,13 @@ def make_redacted_report(looked: Looked, homes: Mapping[str, str]) -> Diagnosis:
             msgspec.structs.replace(each, path=show(path_value(each.path))) for each in diagnosis.published
         ),
         neighbours=tuple(
-            _redact_neighbour(each, number, names.get(each.title, public(each.title)), show)
+            _redact_neighbour(each, number, names.get(each.title, public_value(each.title)), show)
             for number, each in enumerate(diagnosis.neighbours, 1)
         ),
     )
 
 
-def find_named_directories(looked: Looked) -> list[str]:
+def find_named_directories(looked: Observations) -> list[str]:
     """Return the directories and programs that a user named, not mcpb or a browser."""
     by_hand = [target for target in looked.files.targets if not target.browser]
     paths = [Path(target.manifest).parent for target in by_hand]
@@ -83,14 +83,14 @@ class Redactor:
         self._directories = sorted({path for path in directories if path.strip("/")}, key=len, reverse=True)
         self._numbers: dict[Privacy, dict[str, str]] = {privacy: {} for privacy in _NUMBERED}
 
-    def show(self, value: Value) -> str:
+    def show_value(self, value: Value) -> str:
         """Return the text of a public value, the placeholder of another."""
         if value.privacy is Privacy.PUBLIC or not value.text:
             return value.text
         if value.privacy is Privacy.PATH:
             return self._show_path(value.text)
         if value.privacy in _NUMBERED:
-            return self._number(value.text, value.privacy)
+            return self._number_of(value.text, value.privacy)
         return _UNNUMBERED[value.privacy]
 
     def _show_path(self, path: str) -> str:
@@ -99,8 +99,8 @@ class Redactor:
             return shown
         for directory in self._directories:
             if _is_below(path, directory):
-                return self._number(directory, Privacy.PATH) + path.removeprefix(directory)
-        return self._number(path, Privacy.PATH)
+                return self._number_of(directory, Privacy.PATH) + path.removeprefix(directory)
+        return self._number_of(path, Privacy.PATH)
 
     def _below_home(self, path: str) -> str:
         for home, name in self._homes.items():
@@ -108,7 +108,7 @@ class Redactor:
                 return name + path.removeprefix(home)
         return path
 
-    def _number(self, text: str, privacy: Privacy) -> str:
+    def _number_of(self, text: str, privacy: Privacy) -> str:
         numbers = self._numbers[privacy]
         return numbers.setdefault(escape(text), f"<{_NUMBERED[privacy]} {len(numbers) + 1}>")
 
@@ -124,7 +124,7 @@ def _redact_browser(browser: BrowserReport, show: Show) -> BrowserReport:
     return msgspec.structs.replace(browser, seen=tuple(_redact_profile(seen, show) for seen in browser.seen))
 
 
-def _redact_profile(seen: SeenBrowser, show: Show) -> SeenBrowser:
+def _redact_profile(seen: ObservedBrowser, show: Show) -> ObservedBrowser:
     trouble = seen.trouble
     return msgspec.structs.replace(
         seen,
@@ -137,9 +137,9 @@ def _redact_profile(seen: SeenBrowser, show: Show) -> SeenBrowser:
             )
             for tab in seen.tabs
         ),
-        silence=show(foreign(seen.silence)),
-        forbidden=show(foreign(seen.forbidden)),
-        trouble=trouble and msgspec.structs.replace(trouble, reason=show(foreign(trouble.reason))),
+        silence=show(foreign_value(seen.silence)),
+        forbidden=show(foreign_value(seen.forbidden)),
+        trouble=trouble and msgspec.structs.replace(trouble, reason=show(foreign_value(trouble.reason))),
     )
 
 
@@ -157,6 +157,6 @@ def _redact_channel(channel: Channel, show: Show, *, is_attached: bool) -> Chann
     )
 
 
-def _redact_neighbour(host: Neighbour, number: int, browser: Part, show: Show) -> Neighbour:
+def _redact_neighbour(host: OtherHost, number: int, browser: Part, show: Show) -> OtherHost:
     """Keep only the browser: other installed products are private."""
-    return Neighbour(name=f"<host {number}>", manifest="", title=browser.render(show), is_there=host.is_there)
+    return OtherHost(name=f"<host {number}>", manifest="", title=browser.render(show), is_there=host.is_there)

@@ -11,10 +11,16 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from bridge import __version__
-from bridge.diagnostics.browser_checks import SeenBrowser, findings_of, unlinked
-from bridge.diagnostics.browser_matching import NOT_THERE, KnownBrowser, Looked, browsers_of, name_of_process
+from bridge.diagnostics.browser_checks import ObservedBrowser, findings_of, unlinked_finding
+from bridge.diagnostics.browser_matching import (
+    NOT_THERE,
+    KnownBrowser,
+    Observations,
+    browsers_of,
+    name_of_process,
+)
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
-from install.checks.other_hosts import WRAPPER_GONE, Neighbour
+from install.checks.other_hosts import WRAPPER_GONE, OtherHost
 from install.findings import (
     NOTHING,
     Finding,
@@ -28,7 +34,7 @@ from install.findings import (
     Value,
     mcpb_command,
     path_value,
-    public,
+    public_value,
     show_all,
 )
 from native_host.existing_channel.published_socket import PublishedSocket
@@ -60,7 +66,7 @@ class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: Literal["works", "broken", "idle"]
     """idle: not connected, and as far as is known nothing is wrong with it."""
     hops: tuple[HopReport, ...] = ()
-    seen: tuple[SeenBrowser, ...] = ()
+    seen: tuple[ObservedBrowser, ...] = ()
     """Its profiles that are connected."""
 
 
@@ -79,7 +85,7 @@ class FindingReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """True if `--fix` fixes it."""
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything."""
 
     version: str = __version__
@@ -104,39 +110,39 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Sockets of Claude in Chrome's hosts, and hosts without one."""
     published: tuple[PublishedSocket, ...] = ()
     """Published sockets of mcpb."""
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[OtherHost, ...] = ()
     """Native hosts of other products: for information."""
 
 
-def diagnose(looked: Looked, show: Show = show_all) -> Diagnosis:
+def make_report(looked: Observations, show: Show = show_all) -> DoctorReport:
     """Return the report of all observations; `show` renders its values."""
     browsers = browsers_of(looked)
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
     used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
-    judged = _judged(files, looked.shared, browsers, has_other=looked.wants_channels)
+    judged = _set_levels(files, looked.shared, browsers, has_other=looked.wants_channels)
     others = _of_others(looked, browsers)
-    findings = [*looked.shared, *judged, *_live(browsers, judged, looked), *others]
-    findings.sort(key=_order(browsers))
-    threats = _threats(files, judged, browsers)
+    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *others]
+    findings.sort(key=_order_browsers(browsers))
+    threats = _find_threats(files, judged, browsers)
     is_fixing = looked.fixed is not None
-    diagnosis = Diagnosis(
+    diagnosis = DoctorReport(
         healthy=all(finding.level != "fault" for finding in findings),
-        verdict=_verdict(browsers, used, findings, threats).render(show),
+        verdict=_make_verdict(browsers, used, findings, threats).render(show),
         is_fixing=is_fixing,
         fixed=tuple(done.render(show) for done in looked.fixed or ()),
-        left=tuple(_left(browsers, findings, looked.called, show)) if is_fixing else (),
-        fix=_fix(findings, looked.called, show),
+        left=tuple(_remaining_faults(browsers, findings, looked.called, show)) if is_fixing else (),
+        fix=_fix_command(findings, looked.called, show),
         hops=tuple(_shared_hops(looked.details, findings, browsers, show)),
-        browsers=tuple(_report(browser, findings, show) for browser in browsers),
-        findings=tuple(_render(finding, looked.called, show) for finding in findings),
+        browsers=tuple(_report_browser(browser, findings, show) for browser in browsers),
+        findings=tuple(_render_finding(finding, looked.called, show) for finding in findings),
         channels=tuple(looked.channels),
         published=tuple(looked.published),
         neighbours=looked.files.neighbours,
     )
-    return msgspec.convert(_printable(msgspec.to_builtins(diagnosis)), Diagnosis)
+    return msgspec.convert(_make_printable(msgspec.to_builtins(diagnosis)), DoctorReport)
 
 
-def _render(finding: Finding, called: Value, show: Show) -> FindingReport:
+def _render_finding(finding: Finding, called: Value, show: Show) -> FindingReport:
     return FindingReport(
         code=finding.code,
         hop=finding.hop,
@@ -148,14 +154,14 @@ def _render(finding: Finding, called: Value, show: Show) -> FindingReport:
     )
 
 
-def _printable(value: Any) -> Any:
+def _make_printable(value: Any) -> Any:
     match value:
         case str():
             return escape(value)
         case dict():
-            return {key: _printable(item) for key, item in value.items()}
+            return {key: _make_printable(item) for key, item in value.items()}
         case list() | tuple():
-            return [_printable(item) for item in value]
+            return [_make_printable(item) for item in value]
         case _:
             return value
 
@@ -169,14 +175,14 @@ def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
     return finding.code == NOT_THERE and finding.where.text in with_hosts
 
 
-def _as_wanted(finding: Finding, looked: Looked) -> Finding:
+def _as_wanted(finding: Finding, looked: Observations) -> Finding:
     """Return a finding about Claude in Chrome's host at the level that the configuration gives it."""
     if looked.wants_channels and finding.code == WRAPPER_GONE:
         return msgspec.structs.replace(finding, level="warning")
     return finding
 
 
-def _judged(
+def _set_levels(
     files: Sequence[Finding],
     shared: Sequence[Finding],
     browsers: Sequence[KnownBrowser],
@@ -195,7 +201,7 @@ def _judged(
     stopped = {finding.where.text for finding in (*files, *shared) if finding.level == "fault"}
     is_all_stopped = not stopped <= roles.keys()
 
-    def level(finding: Finding) -> Level:
+    def level_of(finding: Finding) -> Level:
         role = roles.get(finding.where.text, all_of_them)
         if finding.level == "fault" and (role == "connected" or (role == "unused" and has_any)):
             return "warning"
@@ -203,10 +209,10 @@ def _judged(
             return "fault"
         return finding.level
 
-    return [msgspec.structs.replace(finding, level=level(finding)) for finding in files]
+    return [msgspec.structs.replace(finding, level=level_of(finding)) for finding in files]
 
 
-def _threats(
+def _find_threats(
     files: Sequence[Finding], judged: Sequence[Finding], browsers: Sequence[KnownBrowser]
 ) -> list[Finding]:
     """Return findings that will keep a connected browser from connecting again."""
@@ -218,28 +224,30 @@ def _threats(
     ]
 
 
-def _live(browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: Looked) -> Iterator[Finding]:
+def _live_findings(
+    browsers: Sequence[KnownBrowser], judged: Sequence[Finding], looked: Observations
+) -> Iterator[Finding]:
     """Yield findings of the running chain, and of its absence."""
     is_any_connected = any(browser.role == "connected" for browser in browsers)
     stopped = {finding.where.text for finding in judged if finding.level == "fault"}
     for browser in browsers:
         for profile in browser.profiles:
             findings = findings_of(profile, browser.name, looked.now)
-            yield from _named(findings, profile if len(browser.profiles) > 1 else None)
-        yield from (unlinked(host, browser.name) for host in browser.unlinked)
+            yield from _add_profile(findings, profile if len(browser.profiles) > 1 else None)
+        yield from (unlinked_finding(host, browser.name) for host in browser.unlinked)
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
         if browser.role == "has the extension" and browser.is_startable and is_silent:
             yield from _not_connected(browser, looked.hosts.get(browser.pid, 0), is_any_connected)
 
 
-def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
+def _of_others(looked: Observations, browsers: Sequence[KnownBrowser]) -> Iterator[Finding]:
     """Yield findings about the extension of Claude in Chrome."""
     roles = {browser.role for browser in browsers}
     works = "connected" in roles or any(channel.is_usable for channel in looked.channels)
     is_all = not (works or "has the extension" in roles)
     for channel in looked.channels:
         where = name_of_process(channel.browser_pid, looked.files)
-        level = _weight(channel, looked, works=works)
+        level = _channel_level(channel, looked, works=works)
         for finding in channel_findings(channel):
             yield msgspec.structs.replace(finding, level=level, where=where)
     is_none_there = all(channel.is_left for channel in looked.channels)
@@ -247,7 +255,7 @@ def _of_others(looked: Looked, browsers: Sequence[KnownBrowser]) -> Iterator[Fin
         yield missing_channel("fault" if is_all else "warning", looked.only_directory)
 
 
-def _weight(channel: Channel, looked: Looked, *, works: bool) -> Level:
+def _channel_level(channel: Channel, looked: Observations, *, works: bool) -> Level:
     """Return the level of a finding about a channel: a fault only if it is to be used."""
     if channel.is_left or channel.is_usable:
         return "note"
@@ -265,7 +273,7 @@ def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected:
             template="{browser} runs a native host (process {pid}) outside the directories of this mcpb: "
             "another installation started it, or it had another MCPB_HOME. Use that installation, or restart "
             "the browser, which then starts the host of this one",
-            values={**values, "pid": public(host_elsewhere)},
+            values={**values, "pid": public_value(host_elsewhere)},
             where=browser.name,
         )
     elif browser.pid:
@@ -286,13 +294,13 @@ def _not_connected(browser: KnownBrowser, host_elsewhere: int, is_any_connected:
         )
 
 
-def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator[Finding]:
+def _add_profile(findings: Iterable[Finding], profile: ObservedBrowser | None) -> Iterator[Finding]:
     """Add the profile to findings of a browser with several connected profiles."""
     for finding in findings:
         if profile is None:
             yield finding
             continue
-        label, host = Value(profile.label, Privacy.PROFILE), public(profile.host)
+        label, host = Value(profile.label, Privacy.PROFILE), public_value(profile.host)
         prefix, connected = ("profile “{connected}”", label) if profile.label else ("host {connected}", host)
         yield msgspec.structs.replace(
             finding,
@@ -301,7 +309,7 @@ def _named(findings: Iterable[Finding], profile: SeenBrowser | None) -> Iterator
         )
 
 
-def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, int, int]]:
+def _order_browsers(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, int, int]]:
     later = {
         browser.title: 1 if browser.is_startable else 2 for browser in browsers if browser.role == "unused"
     }
@@ -315,12 +323,12 @@ def _order(browsers: Sequence[KnownBrowser]) -> Callable[[Finding], tuple[int, i
 # ── What is put right ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fix(findings: Sequence[Finding], called: Value, show: Show) -> str:
+def _fix_command(findings: Sequence[Finding], called: Value, show: Show) -> str:
     is_wanted = any(finding.is_safe and finding.level != "note" for finding in findings)
     return mcpb_command("doctor", "--fix").render(show, called) if is_wanted else ""
 
 
-def _left(
+def _remaining_faults(
     browsers: Sequence[KnownBrowser], findings: Sequence[Finding], called: Value, show: Show
 ) -> Iterator[str]:
     unused = {browser.title for browser in browsers if browser.role == "unused"}
@@ -329,24 +337,24 @@ def _left(
         if finding.command and finding.level != "note" and not is_only_unused:
             why = " (you decide which browsers start mcpb)" if finding.code in _FOR_THE_PERSON else ""
             command = finding.command.render(show, called)
-            yield f"Not fixed{why}: {_blamed(finding).render(show)}; run {command}"
+            yield f"Not fixed{why}: {_blame_browser(finding).render(show)}; run {command}"
 
 
 # ── The parts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(browser: KnownBrowser, findings: Sequence[Finding], show: Show) -> BrowserReport:
+def _report_browser(browser: KnownBrowser, findings: Sequence[Finding], show: Show) -> BrowserReport:
     its = [finding for finding in findings if finding.where.text == browser.title]
     return BrowserReport(
         title=browser.name.render(show),
         name=browser.target.browser if browser.target else "",
-        state=_state(browser, its),
-        hops=tuple(_hops(_details(browser), its, show)),
+        state=_browser_state(browser, its),
+        hops=tuple(_report_hops(_browser_details(browser), its, show)),
         seen=browser.profiles,
     )
 
 
-def _state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "broken", "idle"]:
+def _browser_state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "broken", "idle"]:
     if browser.role == "connected":
         return "works"
     if any(finding.level == "fault" for finding in its):
@@ -355,27 +363,27 @@ def _state(browser: KnownBrowser, its: Sequence[Finding]) -> Literal["works", "b
     return "idle" if target is None or target.is_startable or target.is_removed else "broken"
 
 
-def _details(browser: KnownBrowser) -> dict[Hop, Part]:
+def _browser_details(browser: KnownBrowser) -> dict[Hop, Part]:
     """Return facts about each hop that was reached."""
     found: dict[Hop, Part] = {}
     profiles = browser.profiles
     if browser.target and browser.target.is_startable:
         found["manifest"] = path_value(browser.target.manifest)
     if browser.pid or profiles:
-        found["browser"] = public(", ".join(profile.title for profile in profiles) or "runs")
+        found["browser"] = public_value(", ".join(profile.title for profile in profiles) or "runs")
     if profiles:
         hosts = [f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles]
-        found["host"] = public(", ".join(hosts))
+        found["host"] = public_value(", ".join(hosts))
     if known := [seen for seen in profiles if seen.brand]:
-        found["extension"] = public(", ".join(map(_extension, known)))
+        found["extension"] = public_value(", ".join(map(_describe_extension, known)))
     if known := [seen for seen in known if not seen.is_channel]:
         times = [f"answers in {seen.answered_ms:g} ms" for seen in known if seen.answered_ms is not None]
-        found["worker"] = public(", ".join(times))
-        found["page"] = public(_counted(sum(seen.tools for seen in known), "tool"))
+        found["worker"] = public_value(", ".join(times))
+        found["page"] = public_value(_format_count(sum(seen.tools for seen in known), "tool"))
     return found
 
 
-def _extension(seen: SeenBrowser) -> str:
+def _describe_extension(seen: ObservedBrowser) -> str:
     return f"{seen.brand}, another product's" if seen.is_channel else f"version {seen.extension_version}"
 
 
@@ -386,10 +394,10 @@ def _shared_hops(
     show: Show,
 ) -> Iterator[HopReport]:
     titles = {browser.title for browser in browsers}
-    return _hops(details, [finding for finding in findings if finding.where.text not in titles], show)
+    return _report_hops(details, [finding for finding in findings if finding.where.text not in titles], show)
 
 
-def _hops(details: Mapping[Hop, Part], findings: Sequence[Finding], show: Show) -> Iterator[HopReport]:
+def _report_hops(details: Mapping[Hop, Part], findings: Sequence[Finding], show: Show) -> Iterator[HopReport]:
     for hop in HOPS:
         levels = {finding.level for finding in findings if finding.hop == hop}
         if levels or hop in details:
@@ -397,14 +405,14 @@ def _hops(details: Mapping[Hop, Part], findings: Sequence[Finding], show: Show) 
             yield HopReport(hop=hop, state=worst, text=details.get(hop, NOTHING).render(show))
 
 
-def _counted(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 # ── In one sentence ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _verdict(
+def _make_verdict(
     browsers: Sequence[KnownBrowser],
     channels: Sequence[Channel],
     findings: Sequence[Finding],
@@ -414,21 +422,23 @@ def _verdict(
     working = [browser for browser in browsers if browser.role == "connected"]
     faults = [finding for finding in findings if finding.level == "fault"]
     if not (working or channels or faults):
-        return _waiting([finding.where for finding in findings if finding.code == FindingCode.NOT_RUNNING])
+        return _waiting_message(
+            [finding.where for finding in findings if finding.code == FindingCode.NOT_RUNNING]
+        )
     if not (working or channels):
-        return _end_sentence("Broken: {fault}", fault=_blamed(faults[0]))
+        return _end_sentence("Broken: {fault}", fault=_blame_browser(faults[0]))
     parts = [
-        (what, _join(names, separator))
+        (what, _join_messages(names, separator))
         for what, names, separator in (
-            ("Connected", [_connected(browser) for browser in working], ", "),
-            ("Existing channel", [public(channel.title) for channel in channels], " and "),
+            ("Connected", [_connected_message(browser) for browser in working], ", "),
+            ("Existing channel", [public_value(channel.title) for channel in channels], " and "),
         )
         if names
     ]
     template = " ".join(f"{what}: {{connected_{number}}}." for number, (what, _) in enumerate(parts))
     connected = {f"connected_{number}": names for number, (_, names) in enumerate(parts)}
     if worst := [*faults, *(threats if working else ())]:
-        return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blamed(worst[0]))
+        return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blame_browser(worst[0]))
     left = [
         browser.name
         for browser in browsers
@@ -436,33 +446,33 @@ def _verdict(
         if not browser.is_startable
     ]
     unused = " Not {unused}, where the extension is not seen either." if left else ""
-    values = {**connected, "unused": _join(left, " nor ")}
+    values = {**connected, "unused": _join_messages(left, " nor ")}
     return Message(template=f"It works. {template}{unused}", values=values)
 
 
-def _waiting(browsers: Sequence[Part]) -> Message:
+def _waiting_message(browsers: Sequence[Part]) -> Message:
     if not browsers:
         return Message(
             template="Nothing is wrong, but no browser is connected. Start one that has the extension."
         )
     end = "is not running. Start it." if len(browsers) == 1 else "are not running. Start one."
-    values = {"browsers": _join(browsers, " and ")}
+    values = {"browsers": _join_messages(browsers, " and ")}
     return Message(template=f"Nothing is wrong, but {{browsers}} {end}", values=values)
 
 
-def _connected(browser: KnownBrowser) -> Message:
-    tools = _counted(sum(seen.tools for seen in browser.profiles), "tool")
+def _connected_message(browser: KnownBrowser) -> Message:
+    tools = _format_count(sum(seen.tools for seen in browser.profiles), "tool")
     is_channel = all(seen.is_channel for seen in browser.profiles)
     about = "another product's extension" if is_channel else tools
     return Message(template=f"{{browser}} ({about})", values={"browser": browser.name})
 
 
-def _join(parts: Sequence[Part], separator: str) -> Message:
+def _join_messages(parts: Sequence[Part], separator: str) -> Message:
     values = {f"part_{number}": part for number, part in enumerate(parts)}
     return Message(template=separator.join(f"{{{name}}}" for name in values), values=values)
 
 
-def _blamed(finding: Finding) -> Message:
+def _blame_browser(finding: Finding) -> Message:
     """Return the finding after the name of its browser, unless its message has that name."""
     sentence = msgspec.structs.replace(finding, template=finding.template.removesuffix("."))
     if finding.where == NOTHING or finding.where in finding.values.values():

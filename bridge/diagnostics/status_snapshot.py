@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridge import __version__
-from bridge.diagnostics.connection_problem import Problems, _missing
+from bridge.diagnostics.connection_problem import Problems, _find_missing
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.registry import Browser, Registry
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
     """The same of pauses.json."""
 
 
-def status(
+def make_status(
     router: Router,
     links: Problems,
     calls: Sequence[Mapping[str, Any]] = (),
@@ -78,23 +78,24 @@ def status(
     return {
         "version": __version__,
         "browsers": [
-            _browser(browser, registry, router.catalog)
+            _describe_browser(browser, registry, router.catalog)
             for browser in registry.browsers()
             if browser not in of_holders.values()
         ],
         "channels": [
-            _channel(channel, of_holders.get(channel["holder"]), registry.pauses) for channel in channels
+            _describe_channel(channel, of_holders.get(channel["holder"]), registry.pauses)
+            for channel in channels
         ],
         "published": list(published),
         "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
-        "kept": list(_kept(router.catalog)),
+        "kept": list(_describe_cached(router.catalog)),
         "waiting": [
             browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello
         ],
         "calls": list(calls),
         "problems": [*_config_problems(rules), *(problem.text for problem in links.problems.values())],
         "otherRules": list(_other_rules(registry, rules)),
-        "missing": _missing(router, channels),
+        "missing": _find_missing(router, channels),
     }
 
 
@@ -120,14 +121,14 @@ def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, 
             yield {"pid": pid, "text": text}
 
 
-def tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
+def find_tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
     """Return at most `most` callable tools that match a query, by public name, and their total."""
     entries = catalog.all_entries()
     fitting = list(chain.from_iterable(search_entries(entries, query))) if query.strip() else entries
-    return {entry.name: _tool(entry) for entry in fitting[:most]}, len(fitting)
+    return {entry.name: _describe_tool(entry) for entry in fitting[:most]}, len(fitting)
 
 
-def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
+def running_calls(router: Router, now: float, time: float) -> list[dict[str, Any]]:
     """Return the running calls of this process, the oldest first, as lines of the audit log.
 
     `now` is of the router's clock, `time` the same moment in seconds since the epoch.
@@ -146,10 +147,10 @@ def running(router: Router, now: float, time: float) -> list[dict[str, Any]]:
     ]
 
 
-def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:
+def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:
     hello = browser.hello
     assert hello is not None, "only browsers that have introduced themselves are listed"
-    sessions = list(_sessions(browser, registry.pauses))
+    sessions = list(_describe_sessions(browser, registry.pauses))
     return {
         "brand": single_line(hello.browser.brand, MAX_TITLE_CHARS),
         "version": single_line(hello.browser.version, MAX_TITLE_CHARS),
@@ -164,16 +165,16 @@ def _browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str
         "clients": [session["title"] for session in sessions],
         "sessions": sessions,
         "pausedSites": [single_line(site, MAX_ORIGIN_CHARS) for site in registry.pauses.sites],
-        "tabs": list(_tabs(browser, registry, catalog)),
+        "tabs": list(_describe_tabs(browser, registry, catalog)),
     }
 
 
-def _channel(channel: Mapping[str, Any], browser: Browser | None, pauses: Pauses) -> dict[str, Any]:
+def _describe_channel(channel: Mapping[str, Any], browser: Browser | None, pauses: Pauses) -> dict[str, Any]:
     """With its MCP clients, where the process that holds it is linked."""
-    return {**channel, "sessions": list(_sessions(browser, pauses)) if browser else []}
+    return {**channel, "sessions": list(_describe_sessions(browser, pauses)) if browser else []}
 
 
-def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
+def _describe_sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
     """Yield the MCP clients. A command that only reads names no session."""
     for client in browser.clients:
         for session in client.sessions:
@@ -186,14 +187,14 @@ def _sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, Any]]:
             }
 
 
-def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[dict[str, Any]]:
+def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[dict[str, Any]]:
     """Yield the tabs that offer tools, have notices, are owned or handed over."""
-    tools: dict[int, list[str]] = defaultdict(list)
+    find_tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
     forbidden: dict[int, list[str]] = defaultdict(list)
     for entry in catalog.live_entries():
         if entry.offer.browser is browser:
-            where = forbidden if entry.refusal else tools
+            where = forbidden if entry.refusal else find_tools
             where[entry.offer.tab_id].append(entry.refusal or entry.name)
     for tab_id, refusals in forbidden.items():
         count = f"{len(refusals)} tool{'s are' if len(refusals) > 1 else ' is'} not offered"
@@ -204,41 +205,41 @@ def _tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[di
     titles = {session.id: title_of(session) for client in browser.clients for session in client.sessions}
     for tab in sorted(browser.tabs.values(), key=lambda tab: (tab.origin, tab.ordinal)):
         is_somebodys = not tab.incognito and (tab.owner is not None or tab.handed_over)
-        if is_somebodys or tab.tab_id in tools or tab.tab_id in notices:
+        if is_somebodys or tab.tab_id in find_tools or tab.tab_id in notices:
             yield {
                 "origin": single_line(tab.origin, MAX_ORIGIN_CHARS),
                 "tab": tab.ordinal,
                 "tabId": tab.tab_id,
                 "title": single_line(tab.title, MAX_TITLE_CHARS),
                 "active": tab.active and tab.focused,
-                "owner": _owner(tab.owner, titles),
+                "owner": _describe_owner(tab.owner, titles),
                 "handedOver": tab.handed_over,
                 "paused": bool(pattern := registry.pauses.pattern_of(tab.origin)),
                 "pausedBy": pattern,
-                "tools": tools[tab.tab_id],
+                "tools": find_tools[tab.tab_id],
                 "notices": notices[tab.tab_id],
             }
 
 
-def _kept(catalog: Catalog) -> Iterator[dict[str, str]]:
+def _describe_cached(catalog: Catalog) -> Iterator[dict[str, str]]:
     for entry in catalog.all_entries():
         if isinstance(entry, CachedEntry):
             origin = single_line(entry.origin, MAX_ORIGIN_CHARS)
             yield {"name": entry.name, "origin": origin, "profile": entry.profile}
 
 
-def _tool(entry: Entry) -> dict[str, Any]:
+def _describe_tool(entry: Entry) -> dict[str, Any]:
     return {
         "tool": single_line(entry.own_name, MAX_TITLE_CHARS),
         "title": single_line(entry.title, MAX_TITLE_CHARS),
         "description": format_description(entry.page_words),
         "origin": single_line(entry.origin, MAX_ORIGIN_CHARS),
         "readOnly": entry.tool.is_read_only,
-        "parameters": list(_parameters(entry.input_schema)),
+        "parameters": list(_describe_parameters(entry.input_schema)),
     }
 
 
-def _parameters(schema: bytes) -> Iterator[dict[str, Any]]:
+def _describe_parameters(schema: bytes) -> Iterator[dict[str, Any]]:
     """Yield the parameters at the top of the schema, which a page may have written in any shape."""
     if len(schema) > _MAX_SCHEMA_BYTES:
         return
@@ -250,13 +251,13 @@ def _parameters(schema: bytes) -> Iterator[dict[str, Any]]:
         parameter = given if isinstance(given, dict) else {}
         yield {
             "name": single_line(name, MAX_TITLE_CHARS),
-            "type": single_line(_type(parameter), MAX_TITLE_CHARS),
+            "type": single_line(_type_of(parameter), MAX_TITLE_CHARS),
             "required": name in found.required,
             "description": single_line(str(parameter.get("description") or ""), MAX_NOTICE_CHARS),
         }
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _type_of(schema: Mapping[str, Any]) -> str:
     match schema:
         case {"enum": [*values]}:
             return " | ".join(str(value) for value in values[:_MAX_VALUES])
@@ -267,7 +268,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _owner(session_id: str | None, titles: Mapping[str, str]) -> dict[str, str] | None:
+def _describe_owner(session_id: str | None, titles: Mapping[str, str]) -> dict[str, str] | None:
     if session_id is None:
         return None
     return {"session": session_id, "title": titles.get(session_id) or f"session {short_id(session_id)}"}

@@ -16,11 +16,11 @@ import msgspec
 import trio
 
 from install.browsers import Browser, Kind, Target, find_browser, known_browsers, system_target, user_targets
-from install.checks.host_trial import Trial, ended_by_signals, try_host
-from install.checks.ledger_and_wrapper import installed, wrapper_findings
+from install.checks.host_trial import Trial, cancel_on_signals, try_host
+from install.checks.ledger_and_wrapper import read_installation, wrapper_findings
 from install.checks.manifest_directories import (
     all_users_target,
-    elsewhere,
+    find_elsewhere,
     foreign_home_finding,
     usual_targets,
 )
@@ -31,7 +31,7 @@ from install.checks.manifest_lookup import (
     TargetReport,
     examine_target,
 )
-from install.checks.other_hosts import Neighbour, neighbour_findings, neighbours
+from install.checks.other_hosts import OtherHost, find_other_hosts, neighbour_findings
 from install.checks.policies import managed_policies, policy_findings
 from install.checks.profiles import (
     InstalledExtension,
@@ -50,10 +50,10 @@ from install.findings import (
     Level,
     Part,
     mcpb_command,
-    public,
+    public_value,
 )
 from install.host_manifest import callers_in
-from install.installation import Home, system_home
+from install.installation import InstallationPaths, system_home
 from install.machine import Machine
 from native_host.system.untrusted_files import is_file, resolved, status, whole
 
@@ -66,7 +66,7 @@ class Report:
     """All, in order: wrapper, manifests (browser by browser), trials, running browsers, policies, extension,
     neighbours. `where` is a target's name; empty for findings about all browsers."""
     targets: tuple[TargetReport, ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[OtherHost, ...] = ()
     running: tuple[RunningBrowser, ...] = ()
     """Running browsers of those that were asked for."""
 
@@ -84,7 +84,7 @@ def examine(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
     Raises:
         TableError: the user's table of browsers is invalid.
     """
-    return _examined(machine, home, names).report()
+    return _start_examination(machine, home, names).report()
 
 
 async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = ()) -> Report:
@@ -96,14 +96,14 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
     Raises:
         TableError: the user's table of browsers is invalid.
     """
-    found = _examined(machine, home, names)
+    found = _start_examination(machine, home, names)
     programs: dict[tuple[str, Kind], list[TargetReport]] = defaultdict(list)
     for target in found.targets:
         if target.program and found.may_start(target):
             programs[target.program, target.kind].append(target)
-    async with ended_by_signals(), trio.open_nursery() as nursery:
+    async with cancel_on_signals(), trio.open_nursery() as nursery:
         for targets in programs.values():
-            nursery.start_soon(_try, targets, found.trials)
+            nursery.start_soon(_try_hosts, targets, found.trials)
     return found.report()
 
 
@@ -115,7 +115,7 @@ def first_fault(machine: Machine, home: Path) -> Finding | None:
     Raises:
         TableError: the user's table of browsers is invalid.
     """
-    report = _registrations(machine, known_browsers(home), home).report()
+    report = _check_registrations(machine, known_browsers(home), home).report()
     if any(target.is_startable for target in report.targets):
         return None
     return next(iter([*report.of_level("fault"), *report.of_level("note")]), None)
@@ -136,7 +136,7 @@ class _Examination:
     """By the target's title."""
     browser: list[Finding] = field(default_factory=list)
     extension: list[Finding] = field(default_factory=list)
-    neighbours: list[Neighbour] = field(default_factory=list)
+    neighbours: list[OtherHost] = field(default_factory=list)
     running: Sequence[RunningBrowser] = ()
 
     def report(self) -> Report:
@@ -153,7 +153,7 @@ class _Examination:
                 *self.extension,
                 *neighbour_findings(self.neighbours, {each.title: each.name for each in self.targets}),
             ),
-            targets=tuple(self._judged(target) for target in self.targets),
+            targets=tuple(self._with_findings(target) for target in self.targets),
             neighbours=tuple(self.neighbours),
             running=tuple(self.running),
         )
@@ -165,7 +165,7 @@ class _Examination:
             if not (finding.code == ANOTHER_MCPB and trial and trial.finding):
                 yield finding
 
-    def _judged(self, target: TargetReport) -> TargetReport:
+    def _with_findings(self, target: TargetReport) -> TargetReport:
         """Return the target with the faults of the wrapper, or of its trial."""
         trial = self.trials.get(target.title)
         failed = trial is not None and trial.finding is not None and trial.finding.level == "fault"
@@ -183,47 +183,50 @@ class _Examination:
         return target.is_startable and not any(finding.level == "fault" for finding in findings)
 
 
-def _examined(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
+def _start_examination(machine: Machine, home: Path, names: Sequence[str]) -> _Examination:
     rows = known_browsers(home)
     running = [
         each
         for each in running_browsers(machine, rows, os.getuid())
         if not names or each.browser.name in names
     ]
-    found = _registrations(machine, rows, home, names, running)
+    found = _check_registrations(machine, rows, home, names, running)
     if finding := foreign_home_finding(machine):
         found.environment.append(finding)
     found.running = running
     used = _used_browsers(found.targets, running, rows)
-    extensions = {target.title: _extensions(target, running, machine, rows) for target in found.targets}
+    extensions = {target.title: _check_extensions(target, running, machine, rows) for target in found.targets}
     for each in running:
         if finding := confinement_finding(each):
-            name = _name(each.browser, found.targets)
+            name = _profile_name(each.browser, found.targets)
             found.browser.append(msgspec.structs.replace(finding, where=name))
     for browser in used:
-        found.browser += _policies(browser, machine, found.targets)
+        found.browser += _check_policies(browser, machine, found.targets)
     for target in found.targets:
         found.extension += _of_extension(target, extensions[target.title])
-    found.neighbours = neighbours(_listed_targets(found.targets, machine, rows))
+    found.neighbours = find_other_hosts(_listed_targets(found.targets, machine, rows))
     return found
 
 
 # ── Wrapper and manifests ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _registrations(
+def _check_registrations(
     machine: Machine,
     rows: Sequence[Browser],
     home: Path,
     names: Sequence[str] = (),
     running: Sequence[RunningBrowser] = (),
 ) -> _Examination:
-    here, for_all = installed(Home(home, machine.user_home)), installed(system_home(machine))
+    here, for_all = (
+        read_installation(InstallationPaths(home, machine.user_home)),
+        read_installation(system_home(machine)),
+    )
     found = _Examination()
     usual = usual_targets(machine, rows, here, names)
     for target in usual:
         found.targets.append(examine_target(target, all_users_target(target, machine, rows), here, for_all))
-    for each in elsewhere(running, usual, machine, rows):
+    for each in find_elsewhere(running, usual, machine, rows):
         if each.missing.level == "fault" or status(each.target.manifest):
             system = system_target(each.running.browser, machine)
             report = examine_target(each.target, system, here, for_all, each.missing)
@@ -261,23 +264,23 @@ def _used_browsers(
     return [row for name in dict.fromkeys(names) if (row := find_browser(name, rows))]
 
 
-def _policies(browser: Browser, machine: Machine, targets: Sequence[TargetReport]) -> list[Finding]:
+def _check_policies(browser: Browser, machine: Machine, targets: Sequence[TargetReport]) -> list[Finding]:
     system = system_target(browser, machine)
     is_for_all = system is not None and is_file(system.manifest)
     findings = policy_findings(browser, managed_policies(browser, machine), has_system_manifest=is_for_all)
-    return [msgspec.structs.replace(finding, where=_name(browser, targets)) for finding in findings]
+    return [msgspec.structs.replace(finding, where=_profile_name(browser, targets)) for finding in findings]
 
 
-def _name(browser: Browser, targets: Sequence[TargetReport]) -> Part:
+def _profile_name(browser: Browser, targets: Sequence[TargetReport]) -> Part:
     """Return the name of its target, which other browsers may share."""
     found = (target.name for target in targets if target.browser == browser.name)
-    return next(found, public(browser.title))
+    return next(found, public_value(browser.title))
 
 
 # ── The extension ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _extensions(
+def _check_extensions(
     target: TargetReport, running: Sequence[RunningBrowser], machine: Machine, rows: Sequence[Browser]
 ) -> list[InstalledExtension] | None:
     """In the profiles of the browsers that look into this folder; None where their profiles are not known."""
@@ -309,7 +312,7 @@ def _of_extension(target: TargetReport, found: Sequence[InstalledExtension] | No
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _try(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> None:
+async def _try_hosts(targets: Sequence[TargetReport], trials: dict[str, Trial]) -> None:
     """Browsers of one kind start the same program in the same way: once is enough."""
     first = targets[0]
     trial = await try_host(Path(first.program), first.kind, OUR_CALLER[first.kind], Path(first.reads))

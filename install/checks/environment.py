@@ -29,9 +29,9 @@ from install.findings import (
     Privacy,
     Value,
     path_value,
-    public,
+    public_value,
 )
-from install.interpreter import clone, find_install_script, is_temporary, vanishing
+from install.interpreter import find_clone, find_install_script, find_temporary, is_temporary
 from install.machine import Machine
 from install.wsl import is_wsl
 
@@ -55,7 +55,7 @@ class Environment:
     found_second: Path | None
     """Program that a terminal starts as `mcpb-bridge`."""
     vanishing: str = ""
-    """`install.interpreter.vanishing`."""
+    """`install.interpreter.find_temporary`."""
     is_temporary: bool = False
     is_home_temporary: bool = False
     """True if the user's home, below which install.sh installs, is temporary as well."""
@@ -67,7 +67,7 @@ class Environment:
     """Other owners of mcpb's top-level package names."""
     is_in_wsl: bool = False
     clone: Path | None = None
-    """`install.interpreter.clone`."""
+    """`install.interpreter.find_clone`."""
 
 
 def examine_environment(environment: Environment, wrapper_interpreter: Path | None = None) -> list[Finding]:
@@ -88,7 +88,7 @@ def _whether_it_stays(environment: Environment) -> list[Finding]:
     interpreter = path_value(environment.interpreter)
     if environment.vanishing:
         template = "this mcpb will not stay: {interpreter} is {reason}"
-        values = {"interpreter": interpreter, "reason": public(environment.vanishing)}
+        values = {"interpreter": interpreter, "reason": public_value(environment.vanishing)}
         return [_fixed_by_installing(FindingCode.INTERPRETER_VANISHES, template, values, environment)]
     if not environment.is_temporary:
         return []
@@ -96,7 +96,7 @@ def _whether_it_stays(environment: Environment) -> list[Finding]:
     code, values = FindingCode.INTERPRETER_TEMPORARY, {"interpreter": interpreter}
     if environment.is_home_temporary:
         template += ". Your home is temporary too: pass another directory to install/install.sh, --prefix DIR"
-        return [_finding(code, template, values, level="warning", where=interpreter)]
+        return [_make_finding(code, template, values, level="warning", where=interpreter)]
     return [_fixed_by_installing(code, template, values, environment, "warning")]
 
 
@@ -105,7 +105,7 @@ def _who_lives_there(environment: Environment) -> list[Finding]:
         _fixed_by_installing(
             FindingCode.PACKAGE_TAKEN,
             "{owner} has a package `{name}` too: one of the two does not work",
-            {"name": public(name), "owner": Value(owner, Privacy.PROGRAM)},
+            {"name": public_value(name), "owner": Value(owner, Privacy.PROGRAM)},
             environment,
         )
         for name, owner in environment.rivals.items()
@@ -145,7 +145,7 @@ def _whose_wrapper(environment: Environment, wrapper_interpreter: Path | None) -
     )
     values = {"other": other, "interpreter": path_value(environment.interpreter)}
     code = FindingCode.WRAPPER_OF_ANOTHER_INSTALLATION
-    return [_finding(code, template, values, INSTALL_COMMAND, "warning", other)]
+    return [_make_finding(code, template, values, INSTALL_COMMAND, "warning", other)]
 
 
 def _which_mcpb(environment: Environment) -> list[Finding]:
@@ -156,24 +156,24 @@ def _which_mcpb(environment: Environment) -> list[Finding]:
         template = "a terminal finds no `mcpb`: neither {directory} nor a link to it is on PATH"
         command = Command((directory,), "export PATH={}:$PATH")
         values: dict[str, Part] = {"directory": directory}
-        return [_finding(FindingCode.MCPB_NOT_ON_PATH, template, values, command, "warning", directory)]
+        return [_make_finding(FindingCode.MCPB_NOT_ON_PATH, template, values, command, "warning", directory)]
     found = path_value(environment.found)
     template = "`mcpb` in a terminal is {found}, not {own}. In MCP clients and terminals use {called} instead"
     values = {
         "found": found,
         "own": path_value(environment.commands / _DISTRIBUTION),
-        "called": Command((called(environment),)),
+        "called": Command((command_name(environment),)),
     }
     command = Command(("claude", "mcp", "add", "browser", "--", Mcpb.NAME, "bridge"))
-    return [_finding(FindingCode.MCPB_IS_ANOTHER, template, values, command, "warning", found)]
+    return [_make_finding(FindingCode.MCPB_IS_ANOTHER, template, values, command, "warning", found)]
 
 
-def called(environment: Environment) -> Value:
+def command_name(environment: Environment) -> Value:
     """Return the name that starts this mcpb in a terminal: `mcpb`, its second name, or its path."""
     if _is_ours(environment.found, environment, _DISTRIBUTION):
-        return public(_DISTRIBUTION)
+        return public_value(_DISTRIBUTION)
     if _is_ours(environment.found_second, environment, _SECOND_NAME):
-        return public(_SECOND_NAME)
+        return public_value(_SECOND_NAME)
     return path_value(environment.commands / _SECOND_NAME)
 
 
@@ -184,7 +184,7 @@ def _beside_windows(environment: Environment) -> list[Finding]:
         "this is WSL: a browser on Windows looks for native hosts in Windows, where mcpb writes nothing. The "
         "command prints what to do there"
     )
-    return [_finding(FindingCode.BROWSERS_OF_WINDOWS, template, {}, INSTALL_COMMAND, "note")]
+    return [_make_finding(FindingCode.BROWSERS_OF_WINDOWS, template, {}, INSTALL_COMMAND, "note")]
 
 
 def _is_ours(found: Path | None, environment: Environment, name: str) -> bool:
@@ -204,7 +204,7 @@ def _fixed_by_installing(
             ". Install it from its clone into an environment of its own: install/install.sh "
             "(or: pipx install DIR, uv tool install DIR)"
         )
-        return _finding(code, template, values, level=level, where=where)
+        return _make_finding(code, template, values, level=level, where=where)
     command = Command(("sh", path_value(find_install_script(clone_directory))))
     template += ". Install it into an environment of its own: {script} (or: {pipx}, {uv})"
     ways = {
@@ -212,10 +212,10 @@ def _fixed_by_installing(
         "pipx": Command(("pipx", "install", path_value(clone_directory))),
         "uv": Command(("uv", "tool", "install", path_value(clone_directory))),
     }
-    return _finding(code, template, {**values, **ways}, command, level, where)
+    return _make_finding(code, template, {**values, **ways}, command, level, where)
 
 
-def _finding(
+def _make_finding(
     code: FindingCode,
     template: str,
     values: Mapping[str, Part],
@@ -244,17 +244,17 @@ def this_environment(machine: Machine) -> Environment:
     is_in_user_site = ours is not None and _is_below(ours.locate_file(""), site.getusersitepackages())
     return Environment(
         interpreter=Path(sys.executable),
-        commands=_commands(ours),
-        found=_which(_DISTRIBUTION, path),
-        found_second=_which(_SECOND_NAME, path),
-        vanishing=vanishing(prefix, machine.user_home, machine.environ),
+        commands=_command_directory(ours),
+        found=_find_command(_DISTRIBUTION, path),
+        found_second=_find_command(_SECOND_NAME, path),
+        vanishing=find_temporary(prefix, machine.user_home, machine.environ),
         is_temporary=is_temporary(prefix),
         is_home_temporary=is_temporary(machine.user_home),
         is_shared=is_in_user_site or not _has_environment(prefix),
-        neighbours=[] if _is_editable(ours) else _neighbours(),
-        rivals=_rivals(),
+        neighbours=[] if _is_editable(ours) else _find_neighbours(),
+        rivals=_find_rivals(),
         is_in_wsl=is_wsl(machine),
-        clone=clone(),
+        clone=find_clone(),
     )
 
 
@@ -271,7 +271,7 @@ def _our_distribution() -> metadata.Distribution | None:
         return None
 
 
-def _commands(ours: metadata.Distribution | None) -> Path:
+def _command_directory(ours: metadata.Distribution | None) -> Path:
     """Return the directory of commands: by the record, else beside the interpreter."""
     for file in (ours.files or []) if ours else []:
         if file.name == _DISTRIBUTION and file.parent.name == "bin":
@@ -279,7 +279,7 @@ def _commands(ours: metadata.Distribution | None) -> Path:
     return Path(sys.executable).parent
 
 
-def _which(name: str, path: str) -> Path | None:
+def _find_command(name: str, path: str) -> Path | None:
     found = shutil.which(name, path=path)
     return Path(found).absolute() if found else None
 
@@ -293,34 +293,34 @@ def _is_editable(ours: metadata.Distribution | None) -> bool:
     return ours is None or '"editable": true' in (ours.read_text("direct_url.json") or "")
 
 
-def _neighbours() -> list[str]:
+def _find_neighbours() -> list[str]:
     """All distributions but mcpb and what it needs; markers are not judged: rather one too few."""
     requires = {
-        _normal(distribution.name): [
+        _normalize_name(distribution.name): [
             found[0] for line in distribution.requires or () if (found := _NAME.match(line))
         ]
         for distribution in metadata.distributions()
     }
     needed, waiting = {"pip", "setuptools", "wheel"}, [_DISTRIBUTION]
     while waiting:
-        name = _normal(waiting.pop())
+        name = _normalize_name(waiting.pop())
         if name not in needed:
             needed.add(name)
             waiting += requires.get(name, [])
     return sorted(set(requires) - needed)
 
 
-def _normal(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _rivals() -> dict[str, str]:
+def _find_rivals() -> dict[str, str]:
     """Return other owners of the package names, by record or by import path."""
     owners = metadata.packages_distributions()
     home = _folder_of("native_host")
     found = {}
     for name in OUR_PACKAGES:
-        others = sorted({owner for owner in owners.get(name, ()) if _normal(owner) != _DISTRIBUTION})
+        others = sorted({owner for owner in owners.get(name, ()) if _normalize_name(owner) != _DISTRIBUTION})
         if others:
             found[name] = " and ".join(others)
         elif (folder := _folder_of(name)) != home:

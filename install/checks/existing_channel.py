@@ -17,7 +17,7 @@ import msgspec
 
 from install.browsers import known_browsers
 from install.checks.running_browsers import RunningBrowser, running_browsers
-from install.findings import Command, Finding, FindingCode, Level, Message, Part, path_value, public
+from install.findings import Command, Finding, FindingCode, Level, Message, Part, path_value, public_value
 from install.machine import Machine
 from native_host.existing_channel.channel_messages import BRAND, OLD_SOCKETS
 from native_host.existing_channel.channel_sockets import (
@@ -106,9 +106,9 @@ def existing_channels(
     """
     system = _System(machine, running)
     found = find_channels(directory)
-    seen = [_seen(channel, system, (holders or {}).get(str(channel.path), 0)) for channel in found]
+    seen = [_observe_channel(channel, system, (holders or {}).get(str(channel.path), 0)) for channel in found]
     elsewhere = find_channels() if directory else []
-    with_sockets = {system.owner(channel) for channel in [*found, *elsewhere]}
+    with_sockets = {system.owner_of(channel) for channel in [*found, *elsewhere]}
     stopped = [_of_process(pid, system) for pid in system.stopped_hosts(with_sockets)]
     return [
         msgspec.structs.replace(each, use=describe_use(each, is_attached=is_attached).text)
@@ -136,7 +136,7 @@ def channel_holders(directories: Sequence[Path]) -> dict[str, int]:
     return found
 
 
-def hint(directory: Path | None = None) -> str:
+def describe_channel(directory: Path | None = None) -> str:
     """Return a sentence about a usable channel; empty without one. Reads directories only."""
     usable = [str(channel.path) for channel in find_channels(directory) if not channel.fault]
     if not usable:
@@ -167,7 +167,7 @@ _TO_USE = (
 # ── In words ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _title(pid: int, *, is_theirs: bool, is_left: bool) -> str:
+def _channel_title(pid: int, *, is_theirs: bool, is_left: bool) -> str:
     if is_theirs:
         return f"{BRAND}, through its own host (pid {pid})"
     if is_left:
@@ -182,7 +182,7 @@ def describe_use(channel: Channel, *, is_attached: bool) -> Message:
     if channel.holder:
         return Message(template=f"used by mcpb (pid {channel.holder})")
     if channel.fault:
-        fault = {"fault": public(channel.fault)}
+        fault = {"fault": public_value(channel.fault)}
         command = make_channel_command(channel)
         if command is None:
             return Message(template="not used: {fault}", values=fault)
@@ -208,21 +208,23 @@ def channel_findings(channel: Channel) -> Iterator[Finding]:
     """
     socket = path_value(channel.path)
     if channel.is_dead:
-        yield _finding(FindingCode.CHANNEL_DEAD, f"{{channel}}, {_STOPPED}", channel=public(channel.title))
+        yield _make_finding(
+            FindingCode.CHANNEL_DEAD, f"{{channel}}, {_STOPPED}", channel=public_value(channel.title)
+        )
     elif channel.fault:
-        yield _finding(
+        yield _make_finding(
             FindingCode.CHANNEL_UNUSABLE,
             f"{{socket}}, of {BRAND}, cannot be used: {{fault}}",
             command=make_channel_command(channel),
             socket=socket,
-            fault=public(channel.fault),
+            fault=public_value(channel.fault),
         )
     elif channel.is_old:
         template = (
             f"{{socket}} is where {BRAND}'s hosts of 2025 had their socket. Their results do not name their "
             f"request, so mcpb makes one call at a time. Update {BRAND}"
         )
-        yield _finding(FindingCode.CHANNEL_OLD, template, socket=socket)
+        yield _make_finding(FindingCode.CHANNEL_OLD, template, socket=socket)
 
 
 def make_channel_command(channel: Channel) -> Command | None:
@@ -240,15 +242,15 @@ def missing_channel(level: Level = "warning", directory: Path | None = None) -> 
     end = f"Start the browser that has it, or open {RECONNECT} in it"
     if directory is None:
         template = f"{BRAND} is to be used, and none of its hosts serves. {end}"
-        return _finding(FindingCode.CHANNEL_MISSING, template, level)
+        return _make_finding(FindingCode.CHANNEL_MISSING, template, level)
     template = (
         f"{BRAND} is to be used, and none of its hosts serves in {{directory}} (existing_channel.directory "
         f"of the configuration{'' if directory.is_dir() else '; this directory does not exist'}). {end}"
     )
-    return _finding(FindingCode.CHANNEL_MISSING, template, level, directory=path_value(directory))
+    return _make_finding(FindingCode.CHANNEL_MISSING, template, level, directory=path_value(directory))
 
 
-def _finding(
+def _make_finding(
     code: FindingCode,
     template: str,
     level: Level = "note",
@@ -281,7 +283,7 @@ class _System:
         return {proc.pid_of(process): process for process in found}
 
     @cached_property
-    def bound(self) -> Mapping[str, proc.BoundSocket]:
+    def bound_sockets(self) -> Mapping[str, proc.BoundSocket]:
         """Sockets of the system by path; empty if unavailable."""
         return proc.find_bound_sockets(self.proc_root) if self.machine.system == "linux" else {}
 
@@ -294,12 +296,14 @@ class _System:
         """Process that owns the socket of an inode."""
         return {inode: pid for pid, process in self.processes.items() for inode in proc.find_sockets(process)}
 
-    def owner(self, channel: FoundChannel) -> int:
+    def owner_of(self, channel: FoundChannel) -> int:
         """Return the host's pid, by the socket's name or else by its listener; 0 if unknown."""
-        listener = self.bound[str(channel.path)].listener if str(channel.path) in self.bound else 0
+        listener = (
+            self.bound_sockets[str(channel.path)].listener if str(channel.path) in self.bound_sockets else 0
+        )
         return channel.pid or self.owners.get(listener, 0)
 
-    def program(self, pid: int) -> str:
+    def program_of(self, pid: int) -> str:
         with suppress(OSError, KeyError):
             return escape(proc.read_executable(self.processes[pid]))
         return ""
@@ -320,16 +324,16 @@ class _System:
                     yield pid
 
 
-def _seen(found: FoundChannel, system: _System, holder: int) -> Channel:
-    bound = system.bound.get(str(found.path), proc.BoundSocket())
+def _observe_channel(found: FoundChannel, system: _System, holder: int) -> Channel:
+    bound = system.bound_sockets.get(str(found.path), proc.BoundSocket())
     ends = {system.other_ends.get(inode, 0) for inode in bound.connections}
     clients = sorted({system.owners[inode] for inode in ends & system.owners.keys()})
-    is_left = bool(found.fault and system.bound) and not bound.listener
+    is_left = bool(found.fault and system.bound_sockets) and not bound.listener
     return msgspec.structs.replace(
-        _of_process(system.owner(found), system, is_left=is_left),
+        _of_process(system.owner_of(found), system, is_left=is_left),
         path=escape(str(found.path)),
-        connections=len(bound.connections) if system.bound else None,
-        clients=tuple(ChannelClient(pid=client, program=system.program(client)) for client in clients),
+        connections=len(bound.connections) if system.bound_sockets else None,
+        clients=tuple(ChannelClient(pid=client, program=system.program_of(client)) for client in clients),
         holder=holder,
         fault=escape(found.fault),
         mend=escape(make_closing_command(found.path).text) if found.is_directory_open else "",
@@ -343,10 +347,10 @@ def _of_process(pid: int, system: _System, *, is_left: bool = False) -> Channel:
     is_theirs, browser = system.is_theirs(pid), system.browser_above(pid)
     folder = browser.user_data_dir if browser else None
     return Channel(
-        title=_title(pid, is_theirs=is_theirs, is_left=is_left),
+        title=_channel_title(pid, is_theirs=is_theirs, is_left=is_left),
         use="",
         pid=pid,
-        program=system.program(pid),
+        program=system.program_of(pid),
         is_theirs=is_theirs,
         browser=browser.browser.title if browser else "",
         browser_pid=browser.pid if browser else 0,

@@ -32,9 +32,9 @@ from install.findings import (
     Mcpb,
     Part,
     Value,
-    foreign,
+    foreign_value,
     path_value,
-    public,
+    public_value,
 )
 from install.plan.apply import LARGEST_FILE_BYTES
 from native_host import __version__
@@ -77,7 +77,7 @@ class Trial:
 
 
 @dataclass
-class _Heard:
+class _HostOutput:
     """Output of the program."""
 
     body: bytes = b""
@@ -106,28 +106,28 @@ async def try_host(program: Path, kind: Kind, caller: str, manifest: Path) -> Tr
     """
     began = trio.current_time()
     try:
-        async with _started(browser_arguments(program, kind, caller, manifest), program.parent) as process:
-            heard = _Heard()
+        async with _start_host(browser_arguments(program, kind, caller, manifest), program.parent) as process:
+            heard = _HostOutput()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_read_messages, process, heard)
                 nursery.start_soon(_read_stderr, process, heard)
                 with trio.move_on_after(HELLO_SECONDS):
                     await heard.first.wait()
                 seconds = trio.current_time() - began
-                ended_by_itself, lingers = await _end(process)
+                ended_by_itself, lingers = await _end_host(process)
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
     except OSError as error:
-        template, reason = "{program} cannot be started: {reason}", public(error.strerror)
-        return Trial(_finding(FindingCode.HOST_NOT_STARTED, program, template, reason=reason))
-    hello = _hello(heard)
-    finding = _fault(program, heard, process.returncode if ended_by_itself else None)
+        template, reason = "{program} cannot be started: {reason}", public_value(error.strerror)
+        return Trial(_make_finding(FindingCode.HOST_NOT_STARTED, program, template, reason=reason))
+    hello = _read_hello(heard)
+    finding = _find_fault(program, heard, process.returncode if ended_by_itself else None)
     if finding is None and hello is not None:
-        finding = _warning(program, hello, lingers=lingers)
+        finding = _warning_finding(program, hello, lingers=lingers)
     return Trial(finding, hello.version if hello else "", seconds)
 
 
 @asynccontextmanager
-async def ended_by_signals() -> AsyncIterator[None]:
+async def cancel_on_signals() -> AsyncIterator[None]:
     """Cancel the block on the first signal, with its cleanup. In the main thread only."""
     received: list[int] = []
     with trio.open_signal_receiver(*_ENDINGS) as signals:
@@ -149,7 +149,7 @@ async def _wait_for(signals: AsyncIterator[int], received: list[int], scope: tri
 
 
 @asynccontextmanager
-async def _started(command: list[str], folder: Path) -> AsyncIterator[trio.Process]:
+async def _start_host(command: list[str], folder: Path) -> AsyncIterator[trio.Process]:
     start = partial(trio.lowlevel.open_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     # A session of its own, so that whatever it starts can be ended with it.
     process = await start(command, stderr=subprocess.PIPE, cwd=folder, env={}, start_new_session=True)
@@ -178,7 +178,7 @@ def _kill_session(leader: int) -> None:
 
 def _sweep_after(program: Path) -> None:
     """Remove the files that a killed host leaves in the endpoint directory."""
-    made = wrapper.read((head(program, LARGEST_FILE_BYTES) or b"").decode(errors="replace"))
+    made = wrapper.read_wrapper((head(program, LARGEST_FILE_BYTES) or b"").decode(errors="replace"))
     if made is None:
         return
     for directory in endpoint.host_directories(made.environ):
@@ -187,7 +187,7 @@ def _sweep_after(program: Path) -> None:
             endpoint.sweep(directory)
 
 
-async def _end(process: trio.Process) -> tuple[bool, bool]:
+async def _end_host(process: trio.Process) -> tuple[bool, bool]:
     """Close its input; returns whether it had ended before, and whether it does not end now."""
     with trio.move_on_after(0):
         await process.wait()
@@ -202,7 +202,7 @@ async def _end(process: trio.Process) -> tuple[bool, bool]:
     return ended_by_itself, lingers
 
 
-async def _read_messages(process: trio.Process, heard: _Heard) -> None:
+async def _read_messages(process: trio.Process, heard: _HostOutput) -> None:
     assert process.stdout is not None
     decoder, size = FrameDecoder(wire.TO_BROWSER_BYTES, "native"), 0
     try:
@@ -212,7 +212,7 @@ async def _read_messages(process: trio.Process, heard: _Heard) -> None:
             decoder.feed(data)
             while (body := decoder.next_frame()) is not None:
                 heard.rest = heard.rest[_LENGTH_BYTES + len(body) :]
-                _take(heard, body)
+                _handle_body(heard, body)
             if size > STDOUT_BYTES:
                 heard.is_too_much = True
                 heard.first.set()
@@ -227,14 +227,14 @@ async def _read_messages(process: trio.Process, heard: _Heard) -> None:
     heard.first.set()
 
 
-def _take(heard: _Heard, body: bytes) -> None:
+def _handle_body(heard: _HostOutput, body: bytes) -> None:
     heard.body = heard.body or body
     if not (heard.noise or _is_json(body)):
         heard.noise = body[: 4 * SHOWN]
     heard.first.set()
 
 
-async def _read_stderr(process: trio.Process, heard: _Heard) -> None:
+async def _read_stderr(process: trio.Process, heard: _HostOutput) -> None:
     assert process.stderr is not None
     async for data in process.stderr:
         heard.stderr = (heard.stderr + data)[-STDERR_BYTES:]
@@ -243,15 +243,15 @@ async def _read_stderr(process: trio.Process, heard: _Heard) -> None:
 # ── The verdict ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hello(heard: _Heard) -> wire.HostHello | None:
-    params = _params(heard, "host/hello")
+def _read_hello(heard: _HostOutput) -> wire.HostHello | None:
+    params = _read_params(heard, "host/hello")
     try:
         return msgspec.json.decode(params, type=wire.HostHello) if params else None
     except msgspec.DecodeError:
         return None
 
 
-def _params(heard: _Heard, method: str) -> bytes:
+def _read_params(heard: _HostOutput, method: str) -> bytes:
     """Return the params of the first message if it has this method."""
     try:
         first = jsonrpc.decode(heard.body) if heard.body else None
@@ -260,45 +260,51 @@ def _params(heard: _Heard, method: str) -> bytes:
     return bytes(first.params) if first is not None and first.method == method else b""
 
 
-def _fault(program: Path, heard: _Heard, code: int | None) -> Finding | None:
+def _find_fault(program: Path, heard: _HostOutput, code: int | None) -> Finding | None:
     """Return the first fault; `code` is the exit code of a program that ended by itself."""
     if heard.noise:
-        template, output = "{program} writes to stdout what is not a message: {output}", _shown(heard.noise)
-        return _finding(FindingCode.HOST_PRINTS, program, template, output=output)
+        template, output = (
+            "{program} writes to stdout what is not a message: {output}",
+            _escape_bytes(heard.noise),
+        )
+        return _make_finding(FindingCode.HOST_PRINTS, program, template, output=output)
     if heard.is_too_much:
         template = f"{{program}} is not a host of mcpb: it sends more than {STDOUT_BYTES >> 20} MiB unasked"
-        return _finding(FindingCode.HOST_NOT_OURS, program, template)
-    if _params(heard, "host/error"):
-        return _refusal(program, heard)
-    if hello := _hello(heard):
+        return _make_finding(FindingCode.HOST_NOT_OURS, program, template)
+    if _read_params(heard, "host/error"):
+        return _refusal_finding(program, heard)
+    if hello := _read_hello(heard):
         if hello.wire == wire.WIRE_VERSION:
             return None
         template = f"{{program}} speaks wire version {{version}}, this mcpb {wire.WIRE_VERSION}"
-        return _finding(FindingCode.HOST_OTHER_WIRE, program, template, version=public(hello.wire))
+        return _make_finding(FindingCode.HOST_OTHER_WIRE, program, template, version=public_value(hello.wire))
     if heard.body:
-        template, output = "{program} is not a host of mcpb: it sends {output}", _shown(heard.body)
-        return _finding(FindingCode.HOST_NOT_OURS, program, template, output=output)
+        template, output = "{program} is not a host of mcpb: it sends {output}", _escape_bytes(heard.body)
+        return _make_finding(FindingCode.HOST_NOT_OURS, program, template, output=output)
     if code is not None:
-        template, ending = "{program} ends at once, with {ending}", public(_ending(code))
+        template, ending = "{program} ends at once, with {ending}", public_value(_describe_exit(code))
         return _finding_with_stderr(FindingCode.HOST_EXITS, program, template, heard, ending=ending)
     if heard.rest:
-        template, output = "{program} begins a message and does not end it: {output}", _shown(heard.rest)
-        return _finding(FindingCode.HOST_PRINTS, program, template, output=output)
+        template, output = (
+            "{program} begins a message and does not end it: {output}",
+            _escape_bytes(heard.rest),
+        )
+        return _make_finding(FindingCode.HOST_PRINTS, program, template, output=output)
     template = f"{{program}} sends nothing within {HELLO_SECONDS:g} s"
     return _finding_with_stderr(FindingCode.HOST_SILENT, program, template, heard)
 
 
-def _refusal(program: Path, heard: _Heard) -> Finding:
+def _refusal_finding(program: Path, heard: _HostOutput) -> Finding:
     template = "{program} reports: {reason}"
     try:
-        said = msgspec.json.decode(_params(heard, "host/error"), type=wire.HostError)
+        said = msgspec.json.decode(_read_params(heard, "host/error"), type=wire.HostError)
     except msgspec.DecodeError:
-        return _finding(FindingCode.HOST_REFUSES, program, template, reason=_shown(heard.body))
+        return _make_finding(FindingCode.HOST_REFUSES, program, template, reason=_escape_bytes(heard.body))
     command = _plain_command(said.command) or INSTALL_COMMAND
     # Only the wrapper, which runs without Python, names the installer as the remedy for this code.
     is_wrapper = said.code == wire.Code.INTERNAL_ERROR and command == INSTALL_COMMAND
     code = FindingCode.INTERPRETER_GONE if is_wrapper else FindingCode.HOST_REFUSES
-    return _finding(code, program, template, command, reason=_shown(said.message.encode()))
+    return _make_finding(code, program, template, command, reason=_escape_bytes(said.message.encode()))
 
 
 def _plain_command(line: str) -> Command | None:
@@ -306,30 +312,30 @@ def _plain_command(line: str) -> Command | None:
     if line == INSTALL_COMMAND.text or not _PLAIN_COMMAND.fullmatch(line):
         return None
     _, *arguments = line.split()
-    return Command((Mcpb.NAME, *map(foreign, arguments)))
+    return Command((Mcpb.NAME, *map(foreign_value, arguments)))
 
 
-def _warning(program: Path, hello: wire.HostHello, *, lingers: bool) -> Finding | None:
+def _warning_finding(program: Path, hello: wire.HostHello, *, lingers: bool) -> Finding | None:
     if hello.version != __version__:
         template = f"{{program}} starts mcpb {{version}}, this is mcpb {__version__}"
-        version = _shown(hello.version.encode())
-        return _finding(FindingCode.HOST_VERSION, program, template, level="warning", version=version)
+        version = _escape_bytes(hello.version.encode())
+        return _make_finding(FindingCode.HOST_VERSION, program, template, level="warning", version=version)
     if lingers:
         template = f"{{program}} still runs {END_SECONDS:g} s after the browser has closed its input"
-        return _finding(FindingCode.HOST_LINGERS, program, template, level="warning")
+        return _make_finding(FindingCode.HOST_LINGERS, program, template, level="warning")
     return None
 
 
 def _finding_with_stderr(
-    code: FindingCode, program: Path, template: str, heard: _Heard, **values: Part
+    code: FindingCode, program: Path, template: str, heard: _HostOutput, **values: Part
 ) -> Finding:
     if lines := heard.stderr.strip().splitlines():
-        values["stderr"] = _shown(lines[-1])
+        values["stderr"] = _escape_bytes(lines[-1])
         template += ". Last line of stderr: {stderr}"
-    return _finding(code, program, template, INSTALL_COMMAND, "fault", **values)
+    return _make_finding(code, program, template, INSTALL_COMMAND, "fault", **values)
 
 
-def _finding(
+def _make_finding(
     code: FindingCode,
     program: Path,
     template: str,
@@ -355,7 +361,7 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
@@ -363,7 +369,7 @@ def _ending(code: int) -> str:
     return f"signal {-code}"
 
 
-def _shown(data: bytes) -> Value:
+def _escape_bytes(data: bytes) -> Value:
     """Return foreign bytes, shortened, on one line and harmless to a terminal."""
     text = data.decode(errors="backslashreplace")
-    return foreign(escape(text[:SHOWN]) + ("…" if len(text) > SHOWN else ""))
+    return foreign_value(escape(text[:SHOWN]) + ("…" if len(text) > SHOWN else ""))

@@ -18,14 +18,14 @@ from install.findings import (
     FindingCode,
     Level,
     Part,
-    foreign,
+    foreign_value,
     make_register_command,
     path_value,
-    public,
+    public_value,
 )
-from install.installation import Home
+from install.installation import InstallationPaths
 from install.ledger import Entry, Ledger, LedgerError
-from install.plan.apply import LARGEST_FILE_BYTES, look
+from install.plan.apply import LARGEST_FILE_BYTES, read_place
 from install.plan.install_plan import ledger_of, registered_targets
 from install.plan.ownership import is_our_wrapper, manifest_stranger, wrapper_stranger
 from install.program_check import HEAD_BYTES, Program, program_fault
@@ -35,10 +35,10 @@ from native_host.system.untrusted_files import closed_folder, head, link, status
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstallationFiles:
     """Files of one installation, for this user or for all."""
 
-    home: Home
+    home: InstallationPaths
     ledger: Ledger | None = None
     """None: it does not exist, or it is unreadable, see `ledger_fault`."""
     ledger_fault: Finding | None = None
@@ -51,24 +51,26 @@ class Installed:
     @property
     def wrapper_entry(self) -> Entry | None:
         """Ledger entry of the wrapper."""
-        return self.ledger.entry(self.home.wrapper) if self.ledger else None
+        return self.ledger.find_entry(self.home.wrapper) if self.ledger else None
 
     def is_strangers(self, file: Path) -> bool:
         """Return whether the installer replaces a manifest only with --replace."""
-        entry = self.ledger.entry(file) if self.ledger else None
-        return bool(manifest_stranger(file, entry, self.home.wrapper, look))
+        entry = self.ledger.find_entry(file) if self.ledger else None
+        return bool(manifest_stranger(file, entry, self.home.wrapper, read_place))
 
 
-def installed(home: Home) -> Installed:
+def read_installation(home: InstallationPaths) -> InstallationFiles:
     """Read the files of an installation."""
-    if look(home.ledger).mode and look(home.ledger).content is None:
-        return Installed(home, ledger_fault=_no_ledger(home.ledger))
+    if read_place(home.ledger).mode and read_place(home.ledger).content is None:
+        return InstallationFiles(home, ledger_fault=_no_ledger(home.ledger))
     try:
-        return Installed(home, ledger_of(home, look))
+        return InstallationFiles(home, ledger_of(home, read_place))
     except LedgerError as error:
-        return Installed(
+        return InstallationFiles(
             home,
-            ledger_fault=_ledger_fault("the ledger cannot be used: {reason}", reason=foreign(str(error))),
+            ledger_fault=_ledger_fault(
+                "the ledger cannot be used: {reason}", reason=foreign_value(str(error))
+            ),
         )
 
 
@@ -95,31 +97,33 @@ def look_at_program(path: Path) -> Program:
     return Program(found.st_mode, os.access(path, os.X_OK), first, leads_to)
 
 
-def wrapper_findings(here: Installed) -> list[Finding]:
+def wrapper_findings(here: InstallationFiles) -> list[Finding]:
     """Return the findings about the wrapper, worst first.
 
     Codes: those of `program_fault`, wrapper-foreign, interpreter-gone, wrapper-home; wrapper-link,
     wrapper-exposed, wrapper-changed, wrapper-version and ledger-unreadable are warnings.
     """
-    found = [*_faults(here), *_warnings(here)]
+    found = [*_find_faults(here), *_find_warnings(here)]
     return [*found, here.ledger_fault] if here.ledger_fault else found
 
 
-def _faults(here: Installed) -> Iterator[Finding]:
-    path, finding = here.home.wrapper, partial(_finding, here)
+def _find_faults(here: InstallationFiles) -> Iterator[Finding]:
+    path, finding = here.home.wrapper, partial(_make_finding, here)
     # Lines 1 and 2 are the shebang and our mark: a script whose first line is broken is still ours.
-    is_ours = not wrapper_stranger(path, here.wrapper_entry, look)
+    is_ours = not wrapper_stranger(path, here.wrapper_entry, read_place)
     if fault := program_fault(path, look_at_program):
-        yield msgspec.structs.replace(fault, command=_command(here, replace=not is_ours), is_safe=is_ours)
+        yield msgspec.structs.replace(
+            fault, command=_make_command(here, replace=not is_ours), is_safe=is_ours
+        )
         return
     content = head(path, LARGEST_FILE_BYTES) or b""
     if not is_our_wrapper(content, here.wrapper_entry):
         template = "{wrapper} was not written by mcpb, and the browser starts it"
         yield finding(
-            FindingCode.WRAPPER_FOREIGN, template, command=_command(here, replace=True), is_safe=False
+            FindingCode.WRAPPER_FOREIGN, template, command=_make_command(here, replace=True), is_safe=False
         )
         return
-    made = wrapper.read(content.decode(errors="replace"))
+    made = wrapper.read_wrapper(content.decode(errors="replace"))
     if made is None:
         return  # The trial shows whether it works.
     if not os.access(made.interpreter, os.X_OK):
@@ -131,31 +135,33 @@ def _faults(here: Installed) -> Iterator[Finding]:
         yield finding(FindingCode.WRAPPER_HOME, template, home=home, own_home=own_home)
 
 
-def _warnings(here: Installed) -> Iterator[Finding]:
-    path, finding = here.home.wrapper, partial(_finding, here, level="warning")
-    found = look(path)
+def _find_warnings(here: InstallationFiles) -> Iterator[Finding]:
+    path, finding = here.home.wrapper, partial(_make_finding, here, level="warning")
+    found = read_place(path)
     if not found.mode:
         return
     if stat.S_ISLNK(found.mode):
         template = "{wrapper} is a link, and mcpb wrote a file. It works, but mcpb cannot repair it"
-        yield finding(FindingCode.WRAPPER_LINK, template, command=_command(here, replace=True), is_safe=False)
+        yield finding(
+            FindingCode.WRAPPER_LINK, template, command=_make_command(here, replace=True), is_safe=False
+        )
         return
-    yield from _exposed(here)
-    made = wrapper.read(found.content.decode(errors="replace")) if found.content is not None else None
+    yield from _find_exposed(here)
+    made = wrapper.read_wrapper(found.content.decode(errors="replace")) if found.content is not None else None
     entry = here.wrapper_entry
     if made and entry and not entry.holds(found.content):
         yield finding(FindingCode.WRAPPER_CHANGED, "{wrapper} differs from the file that mcpb wrote")
     if made and made.version != __version__:
         template = f"{{wrapper}} was written by mcpb {{version}}, this is mcpb {__version__}"
-        version = public(made.version or "an earlier version")
+        version = public_value(made.version or "an earlier version")
         yield finding(FindingCode.WRAPPER_VERSION, template, version=version)
 
 
-def _exposed(here: Installed) -> Iterator[Finding]:
+def _find_exposed(here: InstallationFiles) -> Iterator[Finding]:
     """Find files and directories that let other users change the program that a browser starts."""
-    finding = partial(_finding, here, FindingCode.WRAPPER_EXPOSED, level="warning")
+    finding = partial(_make_finding, here, FindingCode.WRAPPER_EXPOSED, level="warning")
     for path in (here.home.wrapper, here.home.wrapper.parent, here.home.path):
-        found, at = look(path), path_value(path)
+        found, at = read_place(path), path_value(path)
         if found.mode and found.mode & 0o022:
             template = (
                 "{path} is writable for other users, who can change the program that the browser starts"
@@ -167,8 +173,8 @@ def _exposed(here: Installed) -> Iterator[Finding]:
             yield finding(template, path=at, command=command, is_safe=False)
 
 
-def _finding(
-    here: Installed,
+def _make_finding(
+    here: InstallationFiles,
     code: FindingCode,
     template: str,
     *,
@@ -183,14 +189,14 @@ def _finding(
         template=template,
         values={"wrapper": path_value(here.home.wrapper), **values},
         level=level,
-        command=command or _command(here),
+        command=command or _make_command(here),
         is_safe=is_safe,
     )
 
 
-def _command(here: Installed, *, replace: bool = False) -> Command:
+def _make_command(here: InstallationFiles, *, replace: bool = False) -> Command:
     """Register one browser again: this also writes the wrapper and restores no browser that was removed."""
-    targets = registered_targets(here.ledger, look)
+    targets = registered_targets(here.ledger, read_place)
     first = targets[0] if targets else None
     return make_register_command(first, replace=replace, for_all=here.home.level == "system")
 

@@ -16,7 +16,7 @@ from install.browsers import (
     system_target,
     user_data_dir_target,
 )
-from install.checks.ledger_and_wrapper import Installed
+from install.checks.ledger_and_wrapper import InstallationFiles
 from install.checks.profiles import chromium_extensions, firefox_extensions, firefox_profiles, is_used_in
 from install.checks.running_browsers import RunningBrowser, its_machine
 from install.findings import (
@@ -27,18 +27,18 @@ from install.findings import (
     Part,
     make_register_command,
     path_value,
-    public,
+    public_value,
 )
 from install.ledger import Entry
 from install.machine import Machine
-from install.plan.apply import look
+from install.plan.apply import read_place
 from native_host.protocol.untrusted_text import escape
 from native_host.system.home_layout import foreign_home
 from native_host.system.untrusted_files import resolved
 
 
 def usual_targets(
-    machine: Machine, rows: Sequence[Browser], here: Installed, names: Sequence[str]
+    machine: Machine, rows: Sequence[Browser], here: InstallationFiles, names: Sequence[str]
 ) -> list[Target]:
     """Return the directories of present or named browsers, and without names all registered ones."""
     if names:
@@ -47,7 +47,7 @@ def usual_targets(
         return list({target.directory: target for target in found}.values())
     present = present_targets(rows, machine, _exists)
     known = {target.directory for target in present}
-    registered = [_titled(entry, rows) for entry in (here.ledger.manifests() if here.ledger else ())]
+    registered = [_named_target(entry, rows) for entry in (here.ledger.manifests() if here.ledger else ())]
     others = [target for target in registered if target.directory not in known]
     return [*present, *(target for target in others if _exists(target.directory.parent))]
 
@@ -60,10 +60,10 @@ def all_users_target(target: Target, machine: Machine, rows: Sequence[Browser]) 
 
 
 def _exists(path: Path) -> bool:
-    return look(path).mode != 0
+    return read_place(path).mode != 0
 
 
-def _titled(entry: Entry, rows: Sequence[Browser]) -> Target:
+def _named_target(entry: Entry, rows: Sequence[Browser]) -> Target:
     """Return a registered directory with its display name."""
     directory = Path(entry.path).parent
     target = folder_target(directory, entry.kind, entry.browser)
@@ -101,7 +101,7 @@ def foreign_home_finding(machine: Machine) -> Finding | None:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class UnusualDirectory:
     """Unusual directory of a running browser."""
 
     running: RunningBrowser
@@ -110,27 +110,29 @@ class Elsewhere:
     """Finding if no manifest is there."""
 
 
-def elsewhere(
+def find_elsewhere(
     running: Sequence[RunningBrowser], usual: Sequence[Target], machine: Machine, rows: Sequence[Browser]
-) -> list[Elsewhere]:
+) -> list[UnusualDirectory]:
     """Return the directories of running browsers outside of the `usual` ones; each once."""
     folders = [folder for target in usual for folder in (target.data, target.directory.parent) if folder]
     known = {resolved(folder) for folder in folders}
-    found: dict[Path, Elsewhere] = {}
+    found: dict[Path, UnusualDirectory] = {}
     for each in running:
-        for place in _places(each, machine, rows):
+        for place in _places_of(each, machine, rows):
             if resolved(place.target.directory.parent) not in known:
                 found.setdefault(place.target.directory, place)
     return list(found.values())
 
 
-def _places(running: RunningBrowser, machine: Machine, rows: Sequence[Browser]) -> Iterator[Elsewhere]:
+def _places_of(
+    running: RunningBrowser, machine: Machine, rows: Sequence[Browser]
+) -> Iterator[UnusualDirectory]:
     # Brave looks in its usual place all the same (brave-core: app/brave_main_delegate.cc).
     if running.user_data_dir is not None and not running.browser.name.startswith("brave"):
         target = user_data_dir_target(running.user_data_dir)
         directory = path_value(running.user_data_dir)
         option = Message(template="--user-data-dir {directory}", values={"directory": directory})
-        yield _elsewhere(FindingCode.USER_DATA_DIR, running, target, option)
+        yield _elsewhere_of(FindingCode.USER_DATA_DIR, running, target, option)
         return
     its = its_machine(running, machine)
     changed = [
@@ -143,15 +145,19 @@ def _places(running: RunningBrowser, machine: Machine, rows: Sequence[Browser]) 
     if {target.directory for target in usual} & {target.directory for target in targets}:
         return  # it goes by another variable, or by none
     for target in targets[:1]:
-        yield _elsewhere(FindingCode.SETTINGS_FOLDER, running, target, _variables(changed, its.environ))
+        yield _elsewhere_of(
+            FindingCode.SETTINGS_FOLDER, running, target, _describe_variables(changed, its.environ)
+        )
 
 
-def _variables(names: Sequence[str], environ: Mapping[str, str]) -> Message:
+def _describe_variables(names: Sequence[str], environ: Mapping[str, str]) -> Message:
     values = {name: path_value(escape(environ.get(name, ""))) for name in names}
     return Message(template=" and ".join(f"{name}={{{name}}}" for name in names), values=values)
 
 
-def _elsewhere(code: FindingCode, running: RunningBrowser, place: Target, started_with: Part) -> Elsewhere:
+def _elsewhere_of(
+    code: FindingCode, running: RunningBrowser, place: Target, started_with: Part
+) -> UnusualDirectory:
     """Return a fault if the extension is there, else a note: other programs start browsers without it too."""
     title = running.browser.title
     data = place.data or place.directory.parent
@@ -163,15 +169,15 @@ def _elsewhere(code: FindingCode, running: RunningBrowser, place: Target, starte
         template="{browser} (process {pid}) was started with {option}, and looks for hosts only in "
         "{directory}, where mcpb is not registered",
         values={
-            "browser": public(title),
-            "pid": public(running.pid),
+            "browser": public_value(title),
+            "pid": public_value(running.pid),
             "option": started_with,
             "directory": path_value(data),
         },
         command=make_register_command(target),
         level=level,
     )
-    return Elsewhere(running, target, missing)
+    return UnusualDirectory(running, target, missing)
 
 
 def _has_extension(target: Target, data: Path) -> bool:

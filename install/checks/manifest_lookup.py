@@ -10,7 +10,7 @@ import msgspec
 
 from install import wrapper
 from install.browsers import Kind, Target
-from install.checks.ledger_and_wrapper import Installed, look_at_program
+from install.checks.ledger_and_wrapper import InstallationFiles, look_at_program
 from install.findings import (
     Command,
     Finding,
@@ -21,13 +21,13 @@ from install.findings import (
     name_target,
     path_value,
 )
-from install.host_manifest import manifest_faults, origin, program_named_in
+from install.host_manifest import extension_origin, manifest_faults, program_named_in
 from install.plan.apply import LARGEST_FILE_BYTES
 from install.program_check import program_fault
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.untrusted_files import closed_folder, head, link, resolved, status, whole
 
-OUR_CALLER: dict[Kind, str] = {"chromium": origin(EXTENSION_ID), "firefox": FIREFOX_ID}
+OUR_CALLER: dict[Kind, str] = {"chromium": extension_origin(EXTENSION_ID), "firefox": FIREFOX_ID}
 
 LARGEST_MANIFEST_BYTES = 8 * 1024 * 1024
 """Browsers know no bound."""
@@ -89,8 +89,8 @@ class _Manifest:
 def examine_target(
     target: Target,
     system: Target | None,
-    here: Installed,
-    for_all: Installed,
+    here: InstallationFiles,
+    for_all: InstallationFiles,
     missing: Finding | None = None,
 ) -> TargetReport:
     """Check a directory as a browser reads it; `system` is the one for all users.
@@ -98,17 +98,19 @@ def examine_target(
     Codes: those of `manifest_faults` and `program_fault`, manifest-missing (or `missing` in its place),
     manifest-unreadable, manifest-shadows, FOREIGN_PROGRAM, ANOTHER_MCPB; browser-removed is a note.
     """
-    own = _read(target, (here, for_all))
-    all_users = _read(system, (here, for_all)) if system else None
-    taken = _taken(target.kind, own, all_users)
+    own = _read_manifest(target, (here, for_all))
+    all_users = _read_manifest(system, (here, for_all)) if system else None
+    taken = _used_manifest(target.kind, own, all_users)
     is_replacing = here.is_strangers(target.manifest)
-    command = _command(target if taken is None or taken is own else system or target, replace=is_replacing)
+    command = _make_command(
+        target if taken is None or taken is own else system or target, replace=is_replacing
+    )
     is_removed = taken is None and _is_removed(target, here)
     if taken is None:
-        findings = [missing or (_removed(target) if is_removed else _missing(target))]
+        findings = [missing or (_removed_finding(target) if is_removed else _missing_finding(target))]
     else:
-        findings = list(_judged(target, own, all_users, taken))
-    is_known = here.ledger is not None and here.ledger.entry(target.manifest) is not None
+        findings = list(_judge_manifests(target, own, all_users, taken))
+    is_known = here.ledger is not None and here.ledger.find_entry(target.manifest) is not None
     is_safe = own is not None and taken is own and is_known and not is_replacing
     return TargetReport(
         name=name_target(target),
@@ -133,19 +135,19 @@ def examine_target(
     )
 
 
-def _taken(kind: Kind, own: _Manifest | None, all_users: _Manifest | None) -> _Manifest | None:
+def _used_manifest(kind: Kind, own: _Manifest | None, all_users: _Manifest | None) -> _Manifest | None:
     """Return the manifest in use: in Chromium the user's if present, in Firefox the first valid one."""
     if own is None or (kind == "firefox" and own.reading and all_users and not all_users.reading):
         return all_users
     return own
 
 
-def _judged(
+def _judge_manifests(
     target: Target, own: _Manifest | None, all_users: _Manifest | None, taken: _Manifest
 ) -> Iterator[Finding]:
     if taken is own and own.findings and all_users and not all_users.findings:
         template = "{file} is broken, and {browser} takes it instead of {usable}, which is usable: {fault}"
-        yield _finding(
+        yield _make_finding(
             FindingCode.MANIFEST_SHADOWS,
             template,
             file=path_value(own.file),
@@ -160,7 +162,7 @@ def _judged(
                 template=f"{finding.template}. {{browser}} takes {{taken}} instead",
                 values={**finding.values, "browser": name_target(target), "taken": path_value(taken.file)},
                 level="warning",
-                command=_command(target, replace=True),
+                command=_make_command(target, replace=True),
             )
     yield from taken.findings
 
@@ -168,13 +170,13 @@ def _judged(
 # ── One manifest ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | None:
+def _read_manifest(target: Target, installations: Sequence[InstallationFiles]) -> _Manifest | None:
     """None where a browser sees none, also for a link that leads nowhere."""
     file = target.manifest
     if folder := closed_folder(file):
         template = "{file} cannot be read: you may not enter {directory}"
         command = Command(("chmod", "u+rwx", path_value(folder)))
-        fault = _finding(
+        fault = _make_finding(
             FindingCode.MANIFEST_UNREADABLE,
             template,
             command=command,
@@ -186,7 +188,7 @@ def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | Non
         return None
     content = whole(file, LARGEST_MANIFEST_BYTES)
     if content is None:
-        fault = _finding(FindingCode.MANIFEST_UNREADABLE, "{file} cannot be read", file=path_value(file))
+        fault = _make_finding(FindingCode.MANIFEST_UNREADABLE, "{file} cannot be read", file=path_value(file))
         return _Manifest(file, b"", reading=[fault])
     program = program_named_in(content, target.kind)
     is_ours = program is not None and any(_is_same(program, each.home.wrapper) for each in installations)
@@ -194,7 +196,7 @@ def _read(target: Target, installations: Sequence[Installed]) -> _Manifest | Non
         file=file,
         content=content,
         reading=manifest_faults(content, file, target.kind, OUR_CALLER[target.kind]),
-        starting=[_foreign(file, program)] if program and not is_ours else [],
+        starting=[_foreign_finding(file, program)] if program and not is_ours else [],
         program=program,
         is_ours=is_ours,
     )
@@ -204,7 +206,7 @@ def _is_same(program: Path, wrapper_file: Path) -> bool:
     return resolved(program) == resolved(wrapper_file)
 
 
-def _foreign(file: Path, program: Path) -> Finding:
+def _foreign_finding(file: Path, program: Path) -> Finding:
     """Return the finding for a program that is not the wrapper, whose faults are reported once."""
     if fault := program_fault(program, look_at_program):
         return msgspec.structs.replace(
@@ -218,37 +220,39 @@ def _foreign(file: Path, program: Path) -> Finding:
     if content is not None and wrapper.is_ours(content.decode(errors="replace")):
         code, owner = ANOTHER_MCPB, "which another installation of mcpb wrote"
     template = f"{{file}} makes the browser start {{program}}, {owner}"
-    return _finding(code, template, file=path_value(file), program=path_value(program))
+    return _make_finding(code, template, file=path_value(file), program=path_value(program))
 
 
 # ── No manifest ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(target: Target) -> Finding:
+def _missing_finding(target: Target) -> Finding:
     """Also for a link that leads nowhere."""
     file = path_value(target.manifest)
     if leads_to := link(target.manifest):
         template = "{file} is a link to {destination}, which does not exist"
-        return _finding(FindingCode.MANIFEST_MISSING, template, file=file, destination=path_value(leads_to))
+        return _make_finding(
+            FindingCode.MANIFEST_MISSING, template, file=file, destination=path_value(leads_to)
+        )
     template = "{browser} has no host manifest: {file} does not exist"
-    return _finding(FindingCode.MANIFEST_MISSING, template, browser=name_target(target), file=file)
+    return _make_finding(FindingCode.MANIFEST_MISSING, template, browser=name_target(target), file=file)
 
 
-def _is_removed(target: Target, here: Installed) -> bool:
+def _is_removed(target: Target, here: InstallationFiles) -> bool:
     removed = here.ledger.removed if here.ledger else ()
     return (target.browser or str(target.directory)) in removed or str(target.directory) in removed
 
 
-def _removed(target: Target) -> Finding:
+def _removed_finding(target: Target) -> Finding:
     template = "{browser} was removed with mcpb uninstall-native-host. To restore it, register it again"
-    return _finding(FindingCode.BROWSER_REMOVED, template, "note", browser=name_target(target))
+    return _make_finding(FindingCode.BROWSER_REMOVED, template, "note", browser=name_target(target))
 
 
-def _command(target: Target, *, replace: bool) -> Command:
+def _make_command(target: Target, *, replace: bool) -> Command:
     return make_register_command(target, replace=replace, for_all=target.level == "system")
 
 
-def _finding(
+def _make_finding(
     code: FindingCode,
     template: str,
     level: Level = "fault",

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import Kind, Target
-from install.findings import Finding, FindingCode, Part, path_value, public
+from install.findings import Finding, FindingCode, Part, path_value, public_value
 from install.host_manifest import callers_in, program_named_in
 from native_host.existing_channel.channel_messages import CLAUDE_CODE, CLAUDES
 from native_host.protocol.untrusted_text import escape
@@ -25,7 +25,7 @@ _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
 """Suffixes of scripts that an interpreter runs."""
 
 
-class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class OtherHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Host of another program."""
 
     name: str
@@ -43,23 +43,25 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The extensions that may start it."""
 
 
-def neighbours(targets: Sequence[Target]) -> list[Neighbour]:
+def find_other_hosts(targets: Sequence[Target]) -> list[OtherHost]:
     """Return the hosts of these directories, in order; an unreadable directory has none."""
     return [
-        _read(path, target.kind, target.title) for target in targets for path in _listed(target.directory)
+        _read_host(path, target.kind, target.title)
+        for target in targets
+        for path in _list_manifests(target.directory)
     ]
 
 
-def _listed(directory: Path) -> list[Path]:
+def _list_manifests(directory: Path) -> list[Path]:
     found = [path for path in entries(directory) if path.suffix == ".json" and path.stem != HOST_NAME]
     return found[:MOST]
 
 
-def _read(path: Path, kind: Kind, title: str) -> Neighbour:
+def _read_host(path: Path, kind: Kind, title: str) -> OtherHost:
     content = head(path, LARGEST_BYTES) or b""
     program = program_named_in(content, kind)
-    lacks = _lacking(program) if program else None
-    return Neighbour(
+    lacks = _find_lacking(program) if program else None
+    return OtherHost(
         name=escape(path.stem),
         manifest=escape(str(path)),
         title=title,
@@ -70,7 +72,7 @@ def _read(path: Path, kind: Kind, title: str) -> Neighbour:
     )
 
 
-def _lacking(program: Path) -> Path | None:
+def _find_lacking(program: Path) -> Path | None:
     """Return the first file that cannot be run, of a program and the files that it runs."""
     runs = _run_by(program)
     for path in [program, *runs[:1]]:
@@ -84,11 +86,11 @@ def _run_by(script: Path) -> list[Path]:
 
     Claude Code's names the folder of one version, which its updater removes.
     """
-    text = _text(script)
+    text = _read_text(script)
     if not text.startswith("#!"):
         return []
     for line in text.splitlines():
-        words = _words(line)
+        words = _split_words(line)
         if words[:1] == ["exec"]:
             program, *rest = [*map(Path, words[1:]), Path()]
             scripts = [path for path in rest[:1] if path.suffix in _SCRIPT_SUFFIXES]
@@ -96,48 +98,48 @@ def _run_by(script: Path) -> list[Path]:
     return []
 
 
-def _text(program: Path) -> str:
+def _read_text(program: Path) -> str:
     return (head(program, LARGEST_BYTES) or b"").decode(errors="replace")
 
 
-def _words(line: str) -> list[str]:
+def _split_words(line: str) -> list[str]:
     try:
         return shlex.split(line, comments=True)
     except ValueError:  # a quote that is not closed: a text of several lines
         return []
 
 
-def neighbour_findings(found: Sequence[Neighbour], browsers: Mapping[str, Part]) -> list[Finding]:
+def neighbour_findings(found: Sequence[OtherHost], browsers: Mapping[str, Part]) -> list[Finding]:
     """Return notes on the host that Anthropic's extension would start.
 
     `browsers` are the names of browsers by their titles. Codes: neighbour-order, channel-wrapper-gone.
     """
-    names: dict[str, Part] = {each.title: public(each.title) for each in found}
+    names: dict[str, Part] = {each.title: public_value(each.title) for each in found}
     names |= browsers
     titles = dict.fromkeys(neighbour.title for neighbour in found)
     return [finding for title in titles for finding in _of_claude(title, names[title], found)]
 
 
-def taken(title: str, found: Sequence[Neighbour]) -> Neighbour | None:
+def find_used_host(title: str, found: Sequence[OtherHost]) -> OtherHost | None:
     """Return the host that Claude in Chrome would start in this browser, or None."""
-    return next((each for each in _claudes(title, found) if each.is_there), None)
+    return next((each for each in _find_claude_hosts(title, found) if each.is_there), None)
 
 
-def _claudes(title: str, found: Sequence[Neighbour]) -> list[Neighbour]:
+def _find_claude_hosts(title: str, found: Sequence[OtherHost]) -> list[OtherHost]:
     """Return the first manifest of each of its two names: the user's come before those for all users."""
     its = [each for each in found if each.title == title]
     hosts = [next((each for each in its if each.name == name), None) for name in CLAUDES]
     return [each for each in hosts if each]
 
 
-def _of_claude(title: str, browser: Part, found: Sequence[Neighbour]) -> Iterator[Finding]:
-    there = _claudes(title, found)
-    yield from (_gone(each, browser) for each in there if each.lacks)
-    if winner := taken(title, found):
-        yield _order(browser, winner, there)
+def _of_claude(title: str, browser: Part, found: Sequence[OtherHost]) -> Iterator[Finding]:
+    there = _find_claude_hosts(title, found)
+    yield from (_gone_finding(each, browser) for each in there if each.lacks)
+    if winner := find_used_host(title, found):
+        yield _order_finding(browser, winner, there)
 
 
-def _order(browser: Part, winner: Neighbour, there: Sequence[Neighbour]) -> Finding:
+def _order_finding(browser: Part, winner: OtherHost, there: Sequence[OtherHost]) -> Finding:
     if len(there) == 1:
         template = (
             "In {browser} Anthropic's extension would start {winner}'s host, the only one that is registered"
@@ -152,13 +154,13 @@ def _order(browser: Part, winner: Neighbour, there: Sequence[Neighbour]) -> Find
         code=FindingCode.NEIGHBOUR_ORDER,
         hop="browser",
         template=f"{template}. This does not concern mcpb",
-        values={"browser": browser, "winner": public(CLAUDES[winner.name])},
+        values={"browser": browser, "winner": public_value(CLAUDES[winner.name])},
         level="note",
         where=browser,
     )
 
 
-def _gone(host: Neighbour, browser: Part) -> Finding:
+def _gone_finding(host: OtherHost, browser: Part) -> Finding:
     through = "{program}, which starts " if host.lacks != host.program else ""
     template = (
         "{browser} cannot start {product}'s host for Anthropic's extension: {manifest} names "
@@ -166,7 +168,7 @@ def _gone(host: Neighbour, browser: Part) -> Finding:
     )
     values: dict[str, Part] = {
         "browser": browser,
-        "product": public(CLAUDES[host.name]),
+        "product": public_value(CLAUDES[host.name]),
         "manifest": path_value(host.manifest),
         "program": path_value(host.program),
         "missing": path_value(host.lacks),

@@ -16,7 +16,7 @@ from xml.parsers.expat import ExpatError
 import msgspec
 
 from install.browsers import Browser
-from install.findings import Command, Finding, FindingCode, mcpb_command, path_value, public
+from install.findings import Command, Finding, FindingCode, mcpb_command, path_value, public_value
 from install.machine import Machine
 from native_host.protocol.wire import EXTENSION_ID, HOST_NAME
 from native_host.system.untrusted_files import entries, head
@@ -51,12 +51,12 @@ def managed_policies(browser: Browser, machine: Machine) -> dict[str, Policy]:
     """By name; of several files the last one counts. Empty where the browser's place for them is unknown."""
     return {
         name: Policy(value, file)
-        for file in _files(browser.name.partition("-")[0], machine)
-        for name, value in _read(file).items()
+        for file in _policy_files(browser.name.partition("-")[0], machine)
+        for name, value in _read_policies(file).items()
     }
 
 
-def _files(family: str, machine: Machine) -> list[Path]:
+def _policy_files(family: str, machine: Machine) -> list[Path]:
     if machine.system == "macos":
         folder = machine.root / "Library/Managed Preferences"
         return [folder / f"{_MACOS[family]}.plist"] if family in _MACOS else []
@@ -65,11 +65,11 @@ def _files(family: str, machine: Machine) -> list[Path]:
     return [path for path in entries(machine.root / _LINUX[family]) if path.suffix == ".json"]
 
 
-def _read(file: Path) -> dict[str, Any]:
-    return _decoded(head(file, LARGEST_BYTES) or b"", is_plist=file.suffix == ".plist")
+def _read_policies(file: Path) -> dict[str, Any]:
+    return _decode_policies(head(file, LARGEST_BYTES) or b"", is_plist=file.suffix == ".plist")
 
 
-def _decoded(content: bytes, *, is_plist: bool) -> dict[str, Any]:
+def _decode_policies(content: bytes, *, is_plist: bool) -> dict[str, Any]:
     with suppress(
         msgspec.DecodeError,
         UnicodeDecodeError,
@@ -90,10 +90,10 @@ def policy_findings(
 
     `has_system_manifest`: the host is registered for all users, so the user's directory is not needed.
     """
-    return list(_findings(browser, policies, has_system_manifest=has_system_manifest))
+    return list(_find_blocked(browser, policies, has_system_manifest=has_system_manifest))
 
 
-def _findings(
+def _find_blocked(
     browser: Browser, policies: dict[str, Policy], *, has_system_manifest: bool
 ) -> Iterator[Finding]:
     user_hosts = policies.get("NativeMessagingUserLevelHosts")
@@ -102,37 +102,39 @@ def _findings(
             "{file} (NativeMessagingUserLevelHosts) lets {browser} start only native hosts for all users"
         )
         command = mcpb_command("install-native-host", "--system", "--browser", browser.name, as_root=True)
-        yield _finding(FindingCode.POLICY_USER_HOSTS, browser, user_hosts, template, command)
-    if blocked := _blocking(policies, "NativeMessagingBlocklist", "NativeMessagingAllowlist", HOST_NAME):
+        yield _make_finding(FindingCode.POLICY_USER_HOSTS, browser, user_hosts, template, command)
+    if blocked := _find_blocking(policies, "NativeMessagingBlocklist", "NativeMessagingAllowlist", HOST_NAME):
         template = (
             f"{{file}} (NativeMessagingBlocklist) forbids {{browser}} to start {HOST_NAME}. Ask your "
             "administrator to allow it"
         )
-        yield _finding(FindingCode.POLICY_HOST_BLOCKED, browser, blocked, template)
-    if blocked := _blocking(policies, "ExtensionInstallBlocklist", "ExtensionInstallAllowlist", EXTENSION_ID):
+        yield _make_finding(FindingCode.POLICY_HOST_BLOCKED, browser, blocked, template)
+    if blocked := _find_blocking(
+        policies, "ExtensionInstallBlocklist", "ExtensionInstallAllowlist", EXTENSION_ID
+    ):
         template = (
             "{file} (ExtensionInstallBlocklist) forbids the extension in {browser}. Ask your administrator "
             f"to allow {EXTENSION_ID}"
         )
-        yield _finding(FindingCode.POLICY_EXTENSION_BLOCKED, browser, blocked, template)
+        yield _make_finding(FindingCode.POLICY_EXTENSION_BLOCKED, browser, blocked, template)
 
 
-def _blocking(policies: dict[str, Policy], blocklist: str, allowlist: str, name: str) -> Policy | None:
+def _find_blocking(policies: dict[str, Policy], blocklist: str, allowlist: str, name: str) -> Policy | None:
     """Return the list that forbids a name; an allow-list overrides it."""
-    if name in _listed(policies.get(allowlist)):
+    if name in _listed_names(policies.get(allowlist)):
         return None
     policy = policies.get(blocklist)
-    return policy if {name, _ALL} & set(_listed(policy)) else None
+    return policy if {name, _ALL} & set(_listed_names(policy)) else None
 
 
-def _listed(policy: Policy | None) -> list[str]:
+def _listed_names(policy: Policy | None) -> list[str]:
     value = policy.value if policy else None
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _finding(
+def _make_finding(
     code: FindingCode, browser: Browser, policy: Policy, template: str, command: Command | None = None
 ) -> Finding:
-    title = public(browser.title)
+    title = public_value(browser.title)
     values = {"file": path_value(policy.file), "browser": title}
     return Finding(code=code, hop="browser", template=template, values=values, command=command, where=title)

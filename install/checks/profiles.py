@@ -27,9 +27,9 @@ from install.findings import (
     Value,
     mcpb_command,
     path_value,
-    public,
+    public_value,
 )
-from install.host_manifest import is_caller, origin
+from install.host_manifest import extension_origin, is_caller
 from native_host import __version__
 from native_host.protocol.untrusted_text import escape
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
@@ -85,29 +85,31 @@ def _chromium_profiles(user_data_dir: Path) -> list[Path]:
 
 def _in_chromium(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
     """Yield the extensions of a profile, from both files: system and version decide which one has them."""
-    preferences = reader.read(profile / "Preferences")
-    label = _object(preferences.get("profile")).get("name")
+    preferences = reader.read_object(profile / "Preferences")
+    label = _object_of(preferences.get("profile")).get("name")
     settings: dict[str, dict[str, Any]] = {}
-    for source in (preferences, reader.read(profile / "Secure Preferences")):
-        for extension_id, setting in _object(_object(source.get("extensions")).get("settings")).items():
-            settings.setdefault(extension_id, {}).update(_object(setting))
+    for source in (preferences, reader.read_object(profile / "Secure Preferences")):
+        for extension_id, setting in _object_of(_object_of(source.get("extensions")).get("settings")).items():
+            settings.setdefault(extension_id, {}).update(_object_of(setting))
     for extension_id, setting in settings.items():
-        if not is_caller(origin(extension_id), "chromium"):
+        if not is_caller(extension_origin(extension_id), "chromium"):
             continue  # ids go into commands
-        folder = _folder(setting)
-        manifest = reader.read(folder / "manifest.json") if folder else _object(setting.get("manifest"))
+        folder = _folder_of(setting)
+        manifest = (
+            reader.read_object(folder / "manifest.json") if folder else _object_of(setting.get("manifest"))
+        )
         if extension_id == EXTENSION_ID or (folder and manifest.get("name") == OUR_NAME):
             yield InstalledExtension(
                 profile=profile,
-                label=escape(_text(label) or profile.name),
+                label=escape(_text_of(label) or profile.name),
                 extension_id=extension_id,
                 is_enabled=setting.get("state") != 0 and not setting.get("disable_reasons"),
-                version=escape(_text(manifest.get("version"))),
-                lost_folder=_lost(folder),
+                version=escape(_text_of(manifest.get("version"))),
+                lost_folder=_lost_directory(folder),
             )
 
 
-def _lost(folder: Path | None) -> str:
+def _lost_directory(folder: Path | None) -> str:
     return escape(str(folder)) if folder and not is_file(folder / "manifest.json") else ""
 
 
@@ -118,7 +120,7 @@ def is_used_in(user_data_dir: Path) -> bool:
     )
 
 
-def _folder(setting: dict[str, Any]) -> Path | None:
+def _folder_of(setting: dict[str, Any]) -> Path | None:
     """Return the directory of an unpacked extension; for others the browser stores the manifest."""
     path = setting.get("path")
     if setting.get("location") in _UNPACKED and isinstance(path, str) and path.startswith("/"):
@@ -153,15 +155,15 @@ def firefox_extensions(profiles: Sequence[Path]) -> list[InstalledExtension]:
 
 
 def _in_firefox(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]:
-    addons = reader.read(profile / "extensions.json").get("addons")
+    addons = reader.read_object(profile / "extensions.json").get("addons")
     for addon in addons if isinstance(addons, list) else []:
-        if _object(addon).get("id") == FIREFOX_ID:
+        if _object_of(addon).get("id") == FIREFOX_ID:
             yield InstalledExtension(
                 profile=profile,
                 label=escape(profile.name),
                 extension_id=FIREFOX_ID,
                 is_enabled=addon.get("active") is True,
-                version=escape(_text(addon.get("version"))),
+                version=escape(_text_of(addon.get("version"))),
             )
 
 
@@ -176,7 +178,7 @@ class _Reader:
         self.has_passed_over = False
         """A file was too long, or too much in all."""
 
-    def read(self, path: Path) -> dict[str, Any]:
+    def read_object(self, path: Path) -> dict[str, Any]:
         """Return the object in a file; an empty one without it."""
         content = whole(path, min(LARGEST_BYTES, self._left))
         if content is None:
@@ -184,15 +186,15 @@ class _Reader:
             return {}
         self._left -= len(content)
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return _object(msgspec.json.decode(content))
+            return _object_of(msgspec.json.decode(content))
         return {}
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: Any) -> str:
+def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -211,14 +213,14 @@ def extension_findings(
         template = "No profile of {browser} has the extension, according to its files"
         if kind == "firefox":
             template += ". (They do not contain temporary extensions.)"
-        return [_finding(FindingCode.EXTENSION_MISSING, browser, template, _REFRESH[kind], "warning")]
-    faults = [_fault(browser, item, admitted) for item in found]
+        return [_make_finding(FindingCode.EXTENSION_MISSING, browser, template, _REFRESH[kind], "warning")]
+    faults = [_find_fault(browser, item, admitted) for item in found]
     if all(fault and fault.level == "fault" for fault in faults):
         return [fault for fault in faults if fault]
     return [msgspec.structs.replace(fault, level="warning") for fault in faults if fault]
 
 
-def _fault(browser: Part, item: InstalledExtension, admitted: Collection[str]) -> Finding | None:
+def _find_fault(browser: Part, item: InstalledExtension, admitted: Collection[str]) -> Finding | None:
     profile = Value(item.label, Privacy.PROFILE)
     prefix = "{browser}, profile {profile}: the extension"
     is_chromium = item.extension_id != FIREFOX_ID
@@ -226,23 +228,27 @@ def _fault(browser: Part, item: InstalledExtension, admitted: Collection[str]) -
     if item.lost_folder:
         template = f"{prefix} was loaded from {{directory}}, which is gone. Restore this directory"
         code, directory = FindingCode.EXTENSION_FOLDER_GONE, path_value(item.lost_folder)
-        return _finding(code, browser, template, refresh, profile=profile, directory=directory)
+        return _make_finding(code, browser, template, refresh, profile=profile, directory=directory)
     if not item.is_enabled:
         template = f"{prefix} is switched off. Switch it on where the browser lists its extensions"
-        return _finding(FindingCode.EXTENSION_DISABLED, browser, template, profile=profile)
-    if is_chromium and item.extension_id != EXTENSION_ID and origin(item.extension_id) not in admitted:
+        return _make_finding(FindingCode.EXTENSION_DISABLED, browser, template, profile=profile)
+    if (
+        is_chromium
+        and item.extension_id != EXTENSION_ID
+        and extension_origin(item.extension_id) not in admitted
+    ):
         template = f"{prefix} has the id {{id}}, which may not start the host"
         command = mcpb_command("install-native-host", "--extension-id", item.extension_id)
-        code, extension_id = FindingCode.EXTENSION_OTHER_ID, public(item.extension_id)
-        return _finding(code, browser, template, command, profile=profile, id=extension_id)
+        code, extension_id = FindingCode.EXTENSION_OTHER_ID, public_value(item.extension_id)
+        return _make_finding(code, browser, template, command, profile=profile, id=extension_id)
     if item.version and _is_older(item.version, __version__):
         template = f"{prefix} has version {{version}}, mcpb {__version__}. Update and reload it"
-        code, version = FindingCode.EXTENSION_OLD, public(item.version)
-        return _finding(code, browser, template, refresh, "warning", profile=profile, version=version)
+        code, version = FindingCode.EXTENSION_OLD, public_value(item.version)
+        return _make_finding(code, browser, template, refresh, "warning", profile=profile, version=version)
     return None
 
 
-def _finding(
+def _make_finding(
     code: FindingCode,
     browser: Part,
     template: str,

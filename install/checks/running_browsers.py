@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from install.browsers import Browser, browser_of_program
-from install.findings import Finding, FindingCode, Level, public
+from install.findings import Finding, FindingCode, Level, public_value
 from install.machine import Machine
 from native_host.system import proc
 from native_host.system.untrusted_files import resolved
@@ -49,8 +49,8 @@ class RunningBrowser:
 
 def running_browsers(machine: Machine, browsers: Sequence[Browser], uid: int) -> list[RunningBrowser]:
     """Return the browsers of this user and home directory, by pid; unreadable ones are ignored."""
-    found = _from_proc(machine.root / "proc", uid) if machine.system == "linux" else _from_ps(_ps(), uid)
-    recognised = [running for process in found if (running := _recognised(process, browsers))]
+    found = _from_proc(machine.root / "proc", uid) if machine.system == "linux" else _from_ps(_run_ps(), uid)
+    recognised = [running for process in found if (running := _recognize_browser(process, browsers))]
     return [running for running in recognised if _is_at_home(running, machine)]
 
 
@@ -77,13 +77,13 @@ class _Process:
     """The process directory, from which the environment of a browser is read."""
 
 
-def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowser | None:
+def _recognize_browser(process: _Process, browsers: Sequence[Browser]) -> RunningBrowser | None:
     browser = browser_of_program(process.program, browsers)
     if browser is None or any(_CHILD.search(word) for word in process.words):
         return None
     names = ("--user-data-dir",) if browser.kind == "chromium" else ("--profile", "-profile")
-    folder = _option(process, names)
-    confinement = _confinement(process)
+    folder = _option_value(process, names)
+    confinement = _confinement_of(process)
     return RunningBrowser(
         pid=process.pid,
         browser=browser,
@@ -97,7 +97,7 @@ def _recognised(process: _Process, browsers: Sequence[Browser]) -> RunningBrowse
     )
 
 
-def _option(process: _Process, names: Sequence[str]) -> Path | None:
+def _option_value(process: _Process, names: Sequence[str]) -> Path | None:
     """Return the last value of an option, as browsers do."""
     found = None
     for word, after in zip(process.words, [*process.words[1:], ""], strict=True):
@@ -107,7 +107,7 @@ def _option(process: _Process, names: Sequence[str]) -> Path | None:
     return found and resolved(found)
 
 
-def _confinement(process: _Process) -> Confinement:
+def _confinement_of(process: _Process) -> Confinement:
     if process.program.startswith("/snap/"):
         return "snap"
     return "flatpak" if process.is_flatpak or process.program.startswith("/app/") else ""
@@ -136,7 +136,7 @@ def _read_process(directory: Path) -> _Process:
 # ── macOS ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ps() -> str:
+def _run_ps() -> str:
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             PS, capture_output=True, text=True, errors="replace", timeout=PS_SECONDS, check=False
@@ -173,9 +173,9 @@ def confinement_finding(running: RunningBrowser) -> Finding | None:
         code=FindingCode.BROWSER_CONFINED,
         hop="browser",
         template=f"{{browser}} (process {{pid}}) is a {confinement.capitalize()}: {text}",
-        values={"browser": public(title), "pid": public(running.pid)},
+        values={"browser": public_value(title), "pid": public_value(running.pid)},
         level=level,
-        where=public(title),
+        where=public_value(title),
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from install.plan.ownership import Found
+from install.plan.ownership import FileState
 from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
 from native_host.system.private_files import open_directory, open_regular
 
@@ -30,19 +30,19 @@ class ApplyError(Exception):
     """A step could not be done; those before it were. The text names it and says what to do."""
 
 
-def look(path: Path) -> Found:
+def read_place(path: Path) -> FileState:
     """Read a place without following links; of a long file only the first bytes."""
     try:
         found = path.lstat()
     except PermissionError:
-        return Found(is_hidden=True)
+        return FileState(is_hidden=True)
     except (OSError, ValueError):  # ValueError: no path at all, as a file of others may name one
-        return Found()
+        return FileState()
     content = None
     if stat.S_ISREG(found.st_mode):
         with suppress(OSError):  # another user's, most likely
-            content = _content(path)
-    return Found(
+            content = _read_content(path)
+    return FileState(
         mode=found.st_mode,
         is_users=found.st_uid == os.getuid(),
         is_roots=found.st_uid == 0,
@@ -52,7 +52,7 @@ def look(path: Path) -> Found:
     )
 
 
-def apply(plan: Plan) -> None:
+def apply_plan(plan: Plan) -> None:
     """Do the steps of a plan, in order.
 
     Raises:
@@ -66,14 +66,14 @@ def apply(plan: Plan) -> None:
         held.callback(os.umask, umask)
         is_alone = False
         for step in plan.steps:
-            is_alone = is_alone or _hold(plan.home, held)
+            is_alone = is_alone or _hold_lock(plan.home, held)
             try:
-                _do(step)
+                _apply_step(step)
             except OSError as error:
-                raise ApplyError(_failed(step, error)) from error
+                raise ApplyError(_describe_failure(step, error)) from error
 
 
-def _hold(home: Path, held: ExitStack) -> bool:
+def _hold_lock(home: Path, held: ExitStack) -> bool:
     """Keep other commands from this installation; False where its folder is still to be made."""
     try:
         descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -91,7 +91,7 @@ def _hold(home: Path, held: ExitStack) -> bool:
     return True
 
 
-def _failed(step: Step, error: OSError) -> str:
+def _describe_failure(step: Step, error: OSError) -> str:
     if error.errno == errno.EXDEV and isinstance(step, Move):
         return (
             f"{step.path} cannot be moved to another disk. Move it away yourself, then run the command again"
@@ -102,22 +102,22 @@ def _failed(step: Step, error: OSError) -> str:
     )
 
 
-def _do(step: Step) -> None:
+def _apply_step(step: Step) -> None:
     match step:
         case MakeDirectory(path, mode):
             path.mkdir(mode=mode, exist_ok=True)
         case Write():
-            _replace(step)
+            _replace_file(step)
         case Move(path, to):
-            with _directory(path.parent) as source, _directory(to.parent) as target:
+            with _open_directory(path.parent) as source, _open_directory(to.parent) as target:
                 _check_unchanged(target, to, None)
                 os.rename(path.name, to.name, src_dir_fd=source, dst_dir_fd=target)
         case Remove():
-            with _directory(step.path.parent) as directory:
+            with _open_directory(step.path.parent) as directory:
                 _check_unchanged(directory, step.path, step.before)
                 os.unlink(step.path.name, dir_fd=directory)
         case Discard(path):
-            _discard(path)
+            _discard_path(path)
         case RemoveEmptyDirectory(path):
             _remove_if_empty(path)
 
@@ -130,7 +130,7 @@ def _remove_if_empty(path: Path) -> None:
             raise
 
 
-def _discard(path: Path) -> None:
+def _discard_path(path: Path) -> None:
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return
@@ -140,9 +140,9 @@ def _discard(path: Path) -> None:
     shutil.rmtree(aside)
 
 
-def _replace(step: Write) -> None:
+def _replace_file(step: Write) -> None:
     draft = step.draft.name
-    with _directory(step.path.parent) as directory:
+    with _open_directory(step.path.parent) as directory:
         _check_unchanged(directory, step.path, step.before)
         try:
             _write_new(directory, draft, step)
@@ -165,7 +165,7 @@ def _write_new(directory: int, name: str, step: Write) -> None:
 
 
 @contextmanager
-def _directory(path: Path) -> Iterator[int]:
+def _open_directory(path: Path) -> Iterator[int]:
     """Open a directory of mcpb's, so that no process can replace it meanwhile."""
     directory = open_directory(path)
     try:
@@ -177,11 +177,11 @@ def _directory(path: Path) -> Iterator[int]:
 
 
 def _check_unchanged(directory: int, path: Path, before: bytes | None) -> None:
-    if _content(path.name, directory) != before:
+    if _read_content(path.name, directory) != before:
         raise ApplyError(f"{path} has changed since the plan was made: run the command again")
 
 
-def _content(name: Path | str, directory: int | None = None) -> bytes | None:
+def _read_content(name: Path | str, directory: int | None = None) -> bytes | None:
     """Return the first bytes of a file, or None."""
     try:
         descriptor = open_regular(name, os.O_RDONLY, directory=directory)

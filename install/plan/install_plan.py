@@ -17,19 +17,19 @@ import msgspec
 from install import wrapper
 from install.browsers import Target, folder_target
 from install.host_manifest import OUR_CALLERS, manifest_text
-from install.installation import Home, Host
+from install.installation import InstallationPaths, RegisteredHost
 from install.ledger import (
     Entry,
     Ledger,
     LedgerError,
     backup_path,
-    digest,
+    digest_of,
     draft_path,
     ledger_draft_path,
-    moved,
     new_ledger,
+    relocate_ledger,
 )
-from install.ledger import read as read_ledger
+from install.ledger import decode_ledger as read_ledger
 from install.plan.ownership import (
     Look,
     installed_wrapper,
@@ -45,7 +45,7 @@ from install.plan.ownership import (
     wrapper_stranger,
 )
 from install.plan.steps import MakeDirectory, Move, Plan, Remove, Step, Write
-from install.targets import INSTALL, selector
+from install.targets import INSTALL, option_for
 from install.wrapper import Wrapper
 
 
@@ -62,12 +62,17 @@ class _File:
     """Command that installs it."""
 
 
-def install(
-    host: Host, targets: Sequence[Target], callers: Sequence[str], look: Look, *, replace: bool = False
+def plan_install(
+    host: RegisteredHost,
+    targets: Sequence[Target],
+    callers: Sequence[str],
+    look: Look,
+    *,
+    replace: bool = False,
 ) -> Plan:
     """Register with each target. What was registered before, extensions and browsers, stays so.
 
-    With `replace`, what is not ours and stands in the way is moved to `state/backup` first.
+    With `replace`, a file of others in these places is first moved to `state/backup`.
 
     Raises:
         LedgerError: it cannot be read.
@@ -75,22 +80,22 @@ def install(
     home, plan = host.home, Plan(host.home.path)
     ledger = ledger_of(home, look) or new_ledger(home.path, home.user_home, host.version)
     files = [
-        _wrapper(host, callers, look),
-        *(_manifest(home, target, callers, ledger, look) for target in targets),
+        _wrapper_file(host, callers, look),
+        *(_manifest_file(home, target, callers, ledger, look) for target in targets),
     ]
     plan.refusals += refused_homes(home, look)
-    plan.refusals += _refusals(home, files, ledger, look, replace=replace)
+    plan.refusals += _find_refusals(home, files, ledger, look, replace=replace)
     if plan.refusals:
         return plan
     _note_other_interpreter(plan, host, look)
     changes: list[Step] = []
-    begun = [_write(plan, changes, file, home, ledger, look) for file in files]
+    begun = [_write_step(plan, changes, file, home, ledger, look) for file in files]
     ended = [msgspec.structs.replace(entry, before="", is_begun=False) for entry in begun]
     made = [step.path for step in changes if isinstance(step, MakeDirectory)]
     known = msgspec.structs.replace(
         ledger,
         version=host.version,
-        directories=united(
+        directories=unite_items(
             [path for path in ledger.directories if ledger.is_under_way or look(Path(path)).mode],
             [str(path) for path in made if path not in home.directories],
         ),
@@ -100,15 +105,17 @@ def install(
     write_around(
         plan,
         home,
-        begins=msgspec.structs.replace(known, entries=merged(ledger.entries, begun)),
+        begins=msgspec.structs.replace(known, entries=merge_entries(ledger.entries, begun)),
         steps=[*drafts, *changes],
-        ends=msgspec.structs.replace(known, entries=merged(settled(ledger.entries, look), ended)),
+        ends=msgspec.structs.replace(
+            known, entries=merge_entries(settle_entries(ledger.entries, look), ended)
+        ),
         look=look,
     )
     return plan
 
 
-def repair(host: Host, look: Look) -> Plan:
+def plan_repair(host: RegisteredHost, look: Look) -> Plan:
     """Put right what is registered and ours: the wrapper, and the ledger's manifests that are still there.
 
     Nothing is refused: what is not ours is passed over. Without a registration there are no steps.
@@ -122,12 +129,12 @@ def repair(host: Host, look: Look) -> Plan:
         return Plan(home.path)
     registered = registered_targets(ledger, look)
     ours = [target for target in registered if is_ours(home, ledger, target, look)]
-    plan = install(host, ours, [], look)
+    plan = plan_install(host, ours, [], look)
     return Plan(home.path) if plan.refusals else plan
 
 
-def _is_repairable(home: Home, ledger: Ledger | None, look: Look) -> bool:
-    entry, found = _entry(ledger, home.wrapper), look(home.wrapper)
+def _is_repairable(home: InstallationPaths, ledger: Ledger | None, look: Look) -> bool:
+    entry, found = _find_entry(ledger, home.wrapper), look(home.wrapper)
     if not found.mode:
         return entry is not None
     return found.content is not None and is_our_wrapper(found.content, entry)
@@ -136,7 +143,7 @@ def _is_repairable(home: Home, ledger: Ledger | None, look: Look) -> bool:
 # ── What is known ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ledger_of(home: Home, look: Look) -> Ledger | None:
+def ledger_of(home: InstallationPaths, look: Look) -> Ledger | None:
     """Return the ledger with its current paths; None without an installation.
 
     Raises:
@@ -151,7 +158,7 @@ def ledger_of(home: Home, look: Look) -> Ledger | None:
     if content is None:
         return None
     ledger = read_ledger(content, home.ledger)
-    return moved(ledger, home.path, home.user_home, lambda path: look(path).mode != 0)
+    return relocate_ledger(ledger, home.path, home.user_home, lambda path: look(path).mode != 0)
 
 
 def registered_targets(ledger: Ledger | None, look: Look) -> list[Target]:
@@ -180,7 +187,7 @@ def is_deleted(target: Target, ledger: Ledger | None, look: Look) -> bool:
 
     If the wrapper is missing as well, a removal of all files was interrupted.
     """
-    entry = _entry(ledger, target.manifest)
+    entry = _find_entry(ledger, target.manifest)
     wrappers = [one.path for one in (ledger.entries if ledger else ()) if one.what == "wrapper"]
     is_gone = entry is not None and not entry.is_begun and not look(target.manifest).mode
     return is_gone and all(look(Path(path)).mode for path in wrappers)
@@ -194,72 +201,76 @@ def known_targets(ledger: Ledger | None) -> list[Target]:
     ]
 
 
-def is_ours(home: Home, ledger: Ledger | None, target: Target, look: Look) -> bool:
+def is_ours(home: InstallationPaths, ledger: Ledger | None, target: Target, look: Look) -> bool:
     """Return whether the manifest there was written by mcpb."""
-    content, entry = look(target.manifest).content, _entry(ledger, target.manifest)
+    content, entry = look(target.manifest).content, _find_entry(ledger, target.manifest)
     return content is not None and is_our_manifest(content, entry, home.wrapper, look)
 
 
-def _entry(ledger: Ledger | None, path: Path) -> Entry | None:
-    return ledger.entry(path) if ledger else None
+def _find_entry(ledger: Ledger | None, path: Path) -> Entry | None:
+    return ledger.find_entry(path) if ledger else None
 
 
 # ── What shall be there ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _wrapper(host: Host, callers: Sequence[str], look: Look) -> _File:
+def _wrapper_file(host: RegisteredHost, callers: Sequence[str], look: Look) -> _File:
     home, known = host.home, installed_wrapper(host.home.path, look)
     made = Wrapper(
         version=host.version,
         interpreter=str(host.interpreter),
         home=str(home.path) if host.bakes_home else None,
         user_home=str(home.user_home) if home.level == "user" else None,
-        callers=united(OUR_CALLERS, known.callers if known else [], callers),
+        callers=unite_items(OUR_CALLERS, known.callers if known else [], callers),
     )
-    content = wrapper.script(made).encode()
-    entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest(content))
+    content = wrapper.make_script(made).encode()
+    entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest_of(content))
     command = INSTALL + (" --system" if home.level == "system" else "")
     return _File(home.wrapper, content, home.program_mode, entry, command)
 
 
-def _manifest(home: Home, target: Target, callers: Sequence[str], ledger: Ledger, look: Look) -> _File:
+def _manifest_file(
+    home: InstallationPaths, target: Target, callers: Sequence[str], ledger: Ledger, look: Look
+) -> _File:
     before = look(target.manifest).content
     admitted: Sequence[str] = ()
     if before is not None and is_ours(home, ledger, target, look):
         known = installed_wrapper(home.path, look)  # it has them all, where a damaged manifest tells none
         admitted = registered_callers(before, target.kind) or (known.callers if known else ())
-    content = manifest_text(target.kind, home.wrapper, united(OUR_CALLERS, admitted, callers)).encode()
+    content = manifest_text(target.kind, home.wrapper, unite_items(OUR_CALLERS, admitted, callers)).encode()
     entry = Entry(
         path=str(target.manifest),
         what="manifest",
-        sha256=digest(content),
+        sha256=digest_of(content),
         browser=target.browser,
         kind=target.kind,
     )
-    return _File(target.manifest, content, home.file_mode, entry, f"{INSTALL} {selector(target)}")
+    return _File(target.manifest, content, home.file_mode, entry, f"{INSTALL} {option_for(target)}")
 
 
 # ── What stands in the way ──────────────────────────────────────────────────────────────────────────────────
 
 
-def refused_homes(home: Home, look: Look) -> list[str]:
+def refused_homes(home: InstallationPaths, look: Look) -> list[str]:
     """Return the reasons why mcpb's home is unusable."""
     found = [refused_home(home.path, look), refused_wrapper_folder(home.wrapper.parent, look)]
     return [refusal for refusal in found if refusal]
 
 
-def _refusals(home: Home, files: Sequence[_File], ledger: Ledger, look: Look, *, replace: bool) -> list[str]:
+def _find_refusals(
+    home: InstallationPaths, files: Sequence[_File], ledger: Ledger, look: Look, *, replace: bool
+) -> list[str]:
     found = []
     for file in files:
         folder = refused_manifest_folder(file.path.parent, look) if file.entry.what == "manifest" else ""
-        stranger = "" if replace else _stranger(home, file, ledger, look)
+        stranger = "" if replace else _find_stranger(home, file, ledger, look)
         found.append(folder or stranger)
     return [refusal for refusal in dict.fromkeys(found) if refusal]
 
 
-def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
+def _find_stranger(home: InstallationPaths, file: _File, ledger: Ledger, look: Look) -> str:
     """Return the reason why a file belongs to others; empty for mcpb's own, or none."""
-    entry = ledger.entry(file.path)
+    entry = ledger.find_entry(file.path)
     if file.entry.what == "wrapper":
         stranger = wrapper_stranger(file.path, entry, look)
     else:
@@ -268,7 +279,7 @@ def _stranger(home: Home, file: _File, ledger: Ledger, look: Look) -> str:
     return stranger and f"{stranger}. {replaced_by}"
 
 
-def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:
+def _note_other_interpreter(plan: Plan, host: RegisteredHost, look: Look) -> None:
     known = installed_wrapper(host.home.path, look)
     if known and known.interpreter != str(host.interpreter):
         plan.notes.append(
@@ -280,26 +291,28 @@ def _note_other_interpreter(plan: Plan, host: Host, look: Look) -> None:
 
 
 def write_around(
-    plan: Plan, home: Home, *, begins: Ledger, steps: list[Step], ends: Ledger, look: Look
+    plan: Plan, home: InstallationPaths, *, begins: Ledger, steps: list[Step], ends: Ledger, look: Look
 ) -> None:
     """Add the steps between the two versions of the ledger."""
     if steps:
         _write_ledger(plan, home, begins, look(home.ledger).content, look)
     plan.steps += [step for step in steps if step not in plan.steps]
-    _write_ledger(plan, home, ends, begins.encoded() if steps else look(home.ledger).content, look)
+    _write_ledger(plan, home, ends, begins.encode() if steps else look(home.ledger).content, look)
 
 
-def _write_ledger(plan: Plan, home: Home, ledger: Ledger, before: bytes | None, look: Look) -> None:
-    if ledger.encoded() == before:
+def _write_ledger(
+    plan: Plan, home: InstallationPaths, ledger: Ledger, before: bytes | None, look: Look
+) -> None:
+    if ledger.encode() == before:
         return
     make_directories(plan.steps, home.ledger.parent, home.directory_mode, look)
     draft = ledger_draft_path(home.ledger)
     if (left := look(draft).content) is not None and not any(step.path == draft for step in plan.steps):
         plan.steps.append(Remove(draft, left))
-    plan.steps.append(Write(home.ledger, ledger.encoded(), home.file_mode, before, draft))
+    plan.steps.append(Write(home.ledger, ledger.encode(), home.file_mode, before, draft))
 
 
-def remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> None:
+def remove_ledger(plan: Plan, home: InstallationPaths, content: bytes | None, look: Look) -> None:
     """Add the removal of the ledger, the last step except for directories."""
     draft = ledger_draft_path(home.ledger)
     half = look(draft).content
@@ -309,16 +322,18 @@ def remove_ledger(plan: Plan, home: Home, content: bytes | None, look: Look) -> 
         plan.steps.append(Remove(home.ledger, content))
 
 
-def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledger, look: Look) -> Entry:
+def _write_step(
+    plan: Plan, steps: list[Step], file: _File, home: InstallationPaths, ledger: Ledger, look: Look
+) -> Entry:
     """Add what makes this file be there; its entry, as long as that has not been done."""
-    found, entry = look(file.path), ledger.entry(file.path)
+    found, entry = look(file.path), ledger.find_entry(file.path)
     backup = entry.backup if entry else ""
     if found.content == file.content and stat.S_IMODE(found.mode) == file.mode:
         plan.kept.append(file.path)
         return msgspec.structs.replace(file.entry, backup=backup)
     make_directories(steps, file.path.parent, home.directory_mode, look)
     before = found.content
-    if found.mode and _stranger(home, file, ledger, look):
+    if found.mode and _find_stranger(home, file, ledger, look):
         aside = free_backup(home.backup, file.path, look)
         if not (backup and look(Path(backup)).mode):  # what stood there first comes back
             backup = str(aside)
@@ -327,11 +342,11 @@ def _write(plan: Plan, steps: list[Step], file: _File, home: Home, ledger: Ledge
         before = None
     steps.append(Write(file.path, file.content, file.mode, before, draft_path(file.path, ledger.install_id)))
     return msgspec.structs.replace(
-        file.entry, before=digest(before) if before else "", is_begun=True, backup=backup
+        file.entry, before=digest_of(before) if before else "", is_begun=True, backup=backup
     )
 
 
-def backups(directory: Path, path: Path, look: Look) -> list[Path]:
+def find_backups(directory: Path, path: Path, look: Look) -> list[Path]:
     """Return the backups of the place `path`."""
     return list(takewhile(lambda kept: look(kept).mode, _backup_names(directory, path)))
 
@@ -367,7 +382,7 @@ def make_directories(steps: list[Step], path: Path, mode: int, look: Look) -> No
 # ── The ledger, afterwards ──────────────────────────────────────────────────────────────────────────────────
 
 
-def settled(entries: Iterable[Entry], look: Look) -> list[Entry]:
+def settle_entries(entries: Iterable[Entry], look: Look) -> list[Entry]:
     """Return the entries after a run, without those that an earlier run began and never wrote."""
     there = [entry for entry in entries if not entry.is_begun or look(Path(entry.path)).mode or entry.backup]
     return [msgspec.structs.replace(entry, is_begun=False) for entry in there]
@@ -379,12 +394,12 @@ def _still_removed(ledger: Ledger, targets: Sequence[Target]) -> tuple[str, ...]
     return tuple(name for name in ledger.removed if name not in back)
 
 
-def merged(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
+def merge_entries(known: Iterable[Entry], new: Iterable[Entry]) -> tuple[Entry, ...]:
     """Return one entry for each path, the new one of two, in a stable order."""
-    merged = {entry.path: entry for part in (known, new) for entry in part}
-    return tuple(merged[path] for path in sorted(merged))
+    merge_entries = {entry.path: entry for part in (known, new) for entry in part}
+    return tuple(merge_entries[path] for path in sorted(merge_entries))
 
 
-def united(*parts: Sequence[str]) -> tuple[str, ...]:
+def unite_items(*parts: Sequence[str]) -> tuple[str, ...]:
     """Return all items, each once."""
     return tuple(dict.fromkeys(item for part in parts for item in part))

@@ -23,7 +23,7 @@ from native_host.system.home_layout import HomeLayout
 
 
 @dataclass(frozen=True)
-class Found:
+class FileState:
     """State of a place: `mode` 0 if nothing exists, `content` None without a readable file."""
 
     mode: int = 0
@@ -38,7 +38,7 @@ class Found:
     """A directory in which the running user may make and remove files."""
 
 
-Look = Callable[[Path], Found]
+Look = Callable[[Path], FileState]
 
 _EXPOSED = "can be written by others, who could change what the browser starts"
 _ELSEWHERE = "Choose another folder with MCPB_HOME"
@@ -47,7 +47,7 @@ _ELSEWHERE = "Choose another folder with MCPB_HOME"
 def installed_wrapper(home: Path, look: Look) -> Wrapper | None:
     """Return the data of the installed wrapper; None without one, or if it lacks them."""
     content = look(HomeLayout(home).wrapper).content
-    return wrapper.read(content.decode(errors="replace")) if content is not None else None
+    return wrapper.read_wrapper(content.decode(errors="replace")) if content is not None else None
 
 
 def is_our_wrapper(content: bytes, entry: Entry | None) -> bool:
@@ -115,11 +115,11 @@ def refused_home(home: Path, look: Look) -> str:
     above = look(home.parent)
     if not above.mode:
         # Made by us, it would be nobody's if we were interrupted before the ledger is there.
-        return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quoted(home.parent)}"
+        return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quote_path(home.parent)}"
     if not (above.is_users or above.is_roots):
         return f"{home.parent} is another user's, who could change what the browser starts. {_ELSEWHERE}"
     if above.mode & stat.S_IWOTH and not above.mode & stat.S_ISVTX and stat.S_ISDIR(above.mode):
-        return f"{home.parent} {_EXPOSED}. Run: chmod o-w {_quoted(home.parent)}"
+        return f"{home.parent} {_EXPOSED}. Run: chmod o-w {_quote_path(home.parent)}"
     inside = [home, HomeLayout(home).state.path]
     refusals = [_refused_private(path, look(path)) or _refused_making(path, look) for path in inside]
     return next(filter(None, refusals), "")
@@ -130,7 +130,7 @@ def refused_view(path: Path, look: Look) -> str:
     if not look(path).is_hidden:
         return ""
     closed = next(above for above in path.parents if look(above).mode)
-    return f"{path} cannot be looked at: {closed} is closed to you. Run: chmod u+rwx {_quoted(closed)}"
+    return f"{path} cannot be looked at: {closed} is closed to you. Run: chmod u+rwx {_quote_path(closed)}"
 
 
 def refused_wrapper_folder(path: Path, look: Look) -> str:
@@ -153,38 +153,38 @@ def _refused_making(path: Path, look: Look) -> str:
     return "" if look(nearest).is_writable else f"{path} cannot be made: {nearest} is read-only for you"
 
 
-def refused_file(path: Path, found: Found) -> str:
+def refused_file(path: Path, found: FileState) -> str:
     """Return the reason why a file cannot be read and replaced: it is not a regular file of the user."""
     if not found.mode or (stat.S_ISREG(found.mode) and found.is_users and found.content is not None):
         return ""
-    return f"{path} is {_described(found)}, not a file of yours"
+    return f"{path} is {_describe_state(found)}, not a file of yours"
 
 
-def _refused_private(path: Path, found: Found) -> str:
+def _refused_private(path: Path, found: FileState) -> str:
     if refusal := _refused_folder(path, found):
         return refusal
     if found.mode & 0o022:
-        return f"{path} {_EXPOSED}. Run: chmod go-w {_quoted(path)}"
+        return f"{path} {_EXPOSED}. Run: chmod go-w {_quote_path(path)}"
     return ""
 
 
-def _refused_folder(path: Path, found: Found) -> str:
+def _refused_folder(path: Path, found: FileState) -> str:
     if not found.mode:
         return ""
     if not (stat.S_ISDIR(found.mode) and found.is_users):
         return (
-            f"{path} is {_described(found)}, not a directory of yours. If you do not need it: "
-            f"mv {_quoted(path)} {_quoted(path)}.old"
+            f"{path} is {_describe_state(found)}, not a directory of yours. If you do not need it: "
+            f"mv {_quote_path(path)} {_quote_path(path)}.old"
         )
-    return "" if found.is_writable else f"{path} is read-only. Run: chmod u+w {_quoted(path)}"
+    return "" if found.is_writable else f"{path} is read-only. Run: chmod u+w {_quote_path(path)}"
 
 
-def _quoted(path: Path) -> str:
+def _quote_path(path: Path) -> str:
     """Quote a path for a shell command."""
     return shlex.quote(str(path))
 
 
-def _described(found: Found) -> str:
+def _describe_state(found: FileState) -> str:
     if stat.S_ISLNK(found.mode):
         return "a symbolic link"
     if not found.is_users:

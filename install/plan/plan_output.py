@@ -21,14 +21,14 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     Files of other products come first. The ledger is named once, though it is written twice.
     """
     for step in filter(_is_anothers, plan.steps):
-        verb, text = _line(step)
+        verb, text = _format_line(step)
         yield verb, f"{text} (another product's)"
     for path in plan.kept:
         yield "keep", str(path)
     ledger = [step for step in plan.steps if step.path == HomeLayout(plan.home).ledger]
     for step in plan.steps:
         if not _is_anothers(step) and step not in ledger[1:]:
-            verb, text = _line(step)
+            verb, text = _format_line(step)
             yield verb, f"{text}, {_LEDGER}" if step in ledger else text
     for note in plan.notes:
         yield "", note
@@ -38,7 +38,7 @@ def _is_anothers(step: Step) -> bool:
     return step.path.suffix == ".json" and step.path.stem in CLAUDES
 
 
-def _line(step: Step) -> tuple[str, str]:
+def _format_line(step: Step) -> tuple[str, str]:
     match step:
         case MakeDirectory(path):
             return "make", f"{path}/"
@@ -57,7 +57,7 @@ def _line(step: Step) -> tuple[str, str]:
 def plan_json(plan: Plan, *, applied: bool) -> str:
     """Every step with what it writes. `applied`: whether they have been done."""
     shown = {
-        "steps": [_step(step) for step in plan.steps],
+        "steps": [_format_step(step) for step in plan.steps],
         "kept": [str(path) for path in plan.kept],
         "refused": plan.refusals,
         "notes": plan.notes,
@@ -68,8 +68,8 @@ def plan_json(plan: Plan, *, applied: bool) -> str:
     return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
 
 
-def _step(step: Step) -> dict[str, Any]:
-    verb, _ = _line(step)
+def _format_step(step: Step) -> dict[str, Any]:
+    verb, _ = _format_line(step)
     shown: dict[str, Any] = {"action": verb, "path": str(step.path)}
     match step:
         case MakeDirectory(mode=mode):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from install.browsers import Target
 from install.host_manifest import program_named_in
-from install.installation import Home
+from install.installation import InstallationPaths
 from install.ledger import Ledger, draft_path, new_ledger
-from install.plan.install_plan import backups
+from install.plan.install_plan import find_backups
 from install.plan.ownership import Look, refused_file, refused_manifest_folder, refused_view
 from install.plan.steps import Plan, Remove, Step, Write
 from native_host.existing_channel.channel_messages import CLAUDES
@@ -25,7 +25,7 @@ _SCRIPT_MARK = b"#!/bin/sh\n# Written by `mcpb install-native-host --shim` from 
 
 def restore_shimmed(
     plan: Plan,
-    home: Home,
+    home: InstallationPaths,
     known: Ledger | None,
     look: Look,
     usual: Sequence[Target],
@@ -38,29 +38,33 @@ def restore_shimmed(
     manifests += [target.directory / f"{name}.json" for target in usual for name in CLAUDES]
     for path in dict.fromkeys(manifests):
         is_meant = directories is None or path.parent in directories
-        if is_meant and _restore(plan, steps, path, home, ledger, look):
+        if is_meant and _restore_manifest(plan, steps, path, home, ledger, look):
             settled.add(str(path))
-    left = {path.stem for path in manifests if str(path) not in settled and _names(path, home, ledger, look)}
-    for script in (_script(home, name) for name in CLAUDES if known and name not in left):
-        content, entry = look(script).content or b"", ledger.entry(script)
+    left = {
+        path.stem for path in manifests if str(path) not in settled and _read_names(path, home, ledger, look)
+    }
+    for script in (_script_path(home, name) for name in CLAUDES if known and name not in left):
+        content, entry = look(script).content or b"", ledger.find_entry(script)
         if content.startswith(_SCRIPT_MARK) or (entry and entry.holds(content)):
             steps.append(Remove(script, content))
         settled.add(str(script))
     return steps, settled
 
 
-def _restore(plan: Plan, steps: list[Step], path: Path, home: Home, ledger: Ledger, look: Look) -> bool:
+def _restore_manifest(
+    plan: Plan, steps: list[Step], path: Path, home: InstallationPaths, ledger: Ledger, look: Look
+) -> bool:
     """Return whether the ledger's entry is settled."""
-    found, entry, is_shimmed = look(path), ledger.entry(path), _names(path, home, ledger, look)
+    found, entry, is_shimmed = look(path), ledger.find_entry(path), _read_names(path, home, ledger, look)
     if not (is_shimmed or entry):
         return False
     if refusal := refused_view(path, look) or (found.mode and refused_manifest_folder(path.parent, look)):
         plan.refusals.append(refusal)
-    backup = next(reversed(backups(home.backup, path, look)), home.backup)
+    backup = next(reversed(find_backups(home.backup, path, look)), home.backup)
     original = look(backup := Path(entry.backup) if entry and entry.backup else backup)
     if is_shimmed and (found.content is None or original.content is None):
         reason = refused_file(path, found) or f"its backup in {home.backup} is missing"
-        plan.notes.append(f"{path} is not restored, and {_script(home, path.stem)} stays: {reason}")
+        plan.notes.append(f"{path} is not restored, and {_script_path(home, path.stem)} stays: {reason}")
         return False
     if original.content is not None:
         mode, draft = stat.S_IMODE(original.mode), draft_path(path, ledger.install_id)
@@ -70,12 +74,12 @@ def _restore(plan: Plan, steps: list[Step], path: Path, home: Home, ledger: Ledg
     return True
 
 
-def _script(home: Home, name: str) -> Path:
+def _script_path(home: InstallationPaths, name: str) -> Path:
     return HomeLayout(home.path).bin / f"shim-{name}"
 
 
-def _names(path: Path, home: Home, ledger: Ledger, look: Look) -> bool:
+def _read_names(path: Path, home: InstallationPaths, ledger: Ledger, look: Look) -> bool:
     """Return whether the manifest names our script, or may name it: a link or a closed file."""
-    found, entry = look(path), ledger.entry(path)
-    is_shimmed = program_named_in(found.content or b"", "chromium") == _script(home, path.stem)
+    found, entry = look(path), ledger.find_entry(path)
+    is_shimmed = program_named_in(found.content or b"", "chromium") == _script_path(home, path.stem)
     return is_shimmed or bool(refused_file(path, found) or (entry and entry.holds(found.content)))

@@ -14,15 +14,15 @@ from pathlib import Path
 import msgspec
 
 from install.browsers import Target
-from install.installation import Home
+from install.installation import InstallationPaths
 from install.ledger import Entry, Ledger, new_ledger
 from install.plan.install_plan import (
-    backups,
+    find_backups,
     is_ours,
     ledger_of,
     remove_drafts,
     remove_ledger,
-    settled,
+    settle_entries,
     write_around,
 )
 from install.plan.ownership import (
@@ -47,8 +47,8 @@ class _Place:
     entry: Entry | None
 
 
-def uninstall(
-    home: Home,
+def plan_uninstall(
+    home: InstallationPaths,
     usual: Sequence[Target],
     look: Look,
     *,
@@ -65,14 +65,14 @@ def uninstall(
     """
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
-    places = [_wrapper(home, ledger), *_registered(home, ledger, usual, look)]
+    places = [_wrapper_place(home, ledger), *_registered_places(home, ledger, usual, look)]
     restoring, _settled = restore_shimmed(plan, home, ledger, look, usual)
-    plan.refusals += _refusals(home, ledger, places, look)
+    plan.refusals += _find_refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
     steps = [*(remove_drafts(ledger, look) if ledger else []), *restoring]
     for place in places:
-        _remove(plan, steps, place, home, look)
+        _remove_step(plan, steps, place, home, look)
     made = [Path(path) for path in ledger.directories] if ledger else []
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
     # The ledger is not written: it knows all of this, and a full disk may be why mcpb is to go.
@@ -82,8 +82,8 @@ def uninstall(
     return plan
 
 
-def uninstall_from(
-    home: Home, targets: Sequence[Target], look: Look, *, usual: Sequence[Target] = ()
+def plan_removal(
+    home: InstallationPaths, targets: Sequence[Target], look: Look, *, usual: Sequence[Target] = ()
 ) -> Plan:
     """Remove the manifests of these targets, and with the last one the wrapper.
 
@@ -95,25 +95,25 @@ def uninstall_from(
     plan = Plan(home.path)
     ledger = ledger_of(home, look)
     chosen = {target.manifest for target in targets} | _of_browsers(targets, ledger)
-    registered = _registered(home, ledger, [*targets, *usual], look)
+    registered = _registered_places(home, ledger, [*targets, *usual], look)
     places = [place for place in registered if place.path in chosen]
     if not any(look(place.path).mode for place in registered if place not in places):
-        places.append(_wrapper(home, ledger))
+        places.append(_wrapper_place(home, ledger))
     directories = {target.directory for target in targets}
     restoring, restored = restore_shimmed(plan, home, ledger, look, [*targets, *usual], directories)
-    plan.refusals += _refusals(home, ledger, places, look)
+    plan.refusals += _find_refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
     steps = [*(remove_drafts(ledger, look) if ledger else []), *restoring]
     for place in places:
-        _remove(plan, steps, place, home, look)
+        _remove_step(plan, steps, place, home, look)
     if ledger is None:
         if not steps:
             return plan
         ledger = new_ledger(home.path, home.user_home, __version__)
     gone = {str(place.path) for place in places} | restored
-    entries = tuple(entry for entry in settled(ledger.entries, look) if entry.path not in gone)
-    emptied = _emptied(ledger, entries, gone)
+    entries = tuple(entry for entry in settle_entries(ledger.entries, look) if entry.path not in gone)
+    emptied = _find_emptied(ledger, entries, gone)
     if str(home.wrapper) in gone:
         emptied.append(home.wrapper.parent)
     steps += [RemoveEmptyDirectory(path) for path in emptied if look(path).mode]
@@ -124,7 +124,7 @@ def uninstall_from(
         directories=tuple(path for path in ledger.directories if Path(path) not in emptied),
         removed=tuple(dict.fromkeys([*ledger.removed, *out])),
     )
-    begins = msgspec.structs.replace(ledger.begun(_there(gone, look)), removed=ends.removed)
+    begins = msgspec.structs.replace(ledger.begin_changes(_existing_paths(gone, look)), removed=ends.removed)
     write_around(plan, home, begins=begins, steps=steps, ends=ends, look=look)
     return plan
 
@@ -132,7 +132,9 @@ def uninstall_from(
 # ── Whose, and what stands in the way ───────────────────────────────────────────────────────────────────────
 
 
-def _registered(home: Home, ledger: Ledger | None, usual: Sequence[Target], look: Look) -> list[_Place]:
+def _registered_places(
+    home: InstallationPaths, ledger: Ledger | None, usual: Sequence[Target], look: Look
+) -> list[_Place]:
     """Return the places of the ledger, and the usual places that have a manifest of mcpb."""
     entries = {Path(entry.path): entry for entry in (ledger.manifests() if ledger else ())}
     found = [target.manifest for target in usual if is_ours(home, ledger, target, look)]
@@ -146,11 +148,13 @@ def _of_browsers(targets: Sequence[Target], ledger: Ledger | None) -> set[Path]:
     return {Path(entry.path) for entry in entries if entry.browser in names}
 
 
-def _wrapper(home: Home, ledger: Ledger | None) -> _Place:
-    return _Place(home.wrapper, True, ledger.entry(home.wrapper) if ledger else None)
+def _wrapper_place(home: InstallationPaths, ledger: Ledger | None) -> _Place:
+    return _Place(home.wrapper, True, ledger.find_entry(home.wrapper) if ledger else None)
 
 
-def _refusals(home: Home, ledger: Ledger | None, places: Sequence[_Place], look: Look) -> list[str]:
+def _find_refusals(
+    home: InstallationPaths, ledger: Ledger | None, places: Sequence[_Place], look: Look
+) -> list[str]:
     found = [refused_view(place.path, look) for place in places]
     found += [
         refused_wrapper_folder(place.path.parent, look)
@@ -164,20 +168,20 @@ def _refusals(home: Home, ledger: Ledger | None, places: Sequence[_Place], look:
     return [refusal for refusal in dict.fromkeys(found) if refusal]
 
 
-def _is_ours(place: _Place, home: Home, content: bytes, look: Look) -> bool:
+def _is_ours(place: _Place, home: InstallationPaths, content: bytes, look: Look) -> bool:
     if place.is_wrapper:
         return is_our_wrapper(content, place.entry)
     return is_our_manifest(content, place.entry, home.wrapper, look)
 
 
-def _there(paths: Iterable[str], look: Look) -> set[str]:
+def _existing_paths(paths: Iterable[str], look: Look) -> set[str]:
     return {path for path in paths if look(Path(path)).mode}
 
 
 # ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look) -> None:
+def _remove_step(plan: Plan, steps: list[Step], place: _Place, home: InstallationPaths, look: Look) -> None:
     """Remove what is ours, and put back what was there before us."""
     found = look(place.path)
     is_in_the_way = found.mode != 0
@@ -187,7 +191,7 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
     elif is_in_the_way:
         plan.notes.append(f"{place.path} is not ours and stays")
     backup = Path(place.entry.backup) if place.entry and place.entry.backup else None
-    for kept in backups(home.backup, place.path, look):
+    for kept in find_backups(home.backup, place.path, look):
         if kept != backup:
             plan.notes.append(f"{kept} was in the place {place.path} as well; it stays where it is now")
     if backup is None or not look(backup).mode:
@@ -198,7 +202,7 @@ def _remove(plan: Plan, steps: list[Step], place: _Place, home: Home, look: Look
     steps.append(Move(backup, place.path))
 
 
-def _emptied(ledger: Ledger, left: Sequence[Entry], gone: set[str]) -> list[Path]:
+def _find_emptied(ledger: Ledger, left: Sequence[Entry], gone: set[str]) -> list[Path]:
     """Return the directories made for removed files only."""
     return [
         folder

@@ -166,10 +166,10 @@ def _set_the_scene(request: Request) -> None:
     os.environ.update({"HOME": request.home, "PATH": "/usr/bin:/bin", **request.environ})
     _replace(home_module, "pwd", SimpleNamespace(getpwuid=lambda _: SimpleNamespace(pw_dir=request.home)))
     _replace(endpoint, "_is_private", lambda _: False)  # the real user's sockets are no part of the scene
-    _replace(interpreter, "_prove", lambda _: None)  # it starts a process
+    _replace(interpreter, "_prove_interpreter", lambda _: None)  # it starts a process
     machine = Machine("linux", Path(request.home), os.environ, Path(request.root))
     _replace(installing, "this_machine", lambda: machine)
-    _replace(installing, "unreachable", lambda _: None)
+    _replace(installing, "find_unreachable", lambda _: None)
     _replace(installing, "_is_anybody_there", lambda: bool(request.typed))
     if request.interpreter:
         sys.executable = request.interpreter

@@ -24,7 +24,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from demo.chromium import Chromium, Page, open_chromium
 from install.browsers import user_data_dir_target
-from install.installation import Home, Host
+from install.installation import InstallationPaths, RegisteredHost
 from install.plan import apply
 from install.plan import install_plan as planning
 from real_firefox import Firefox, Preference, open_firefox
@@ -166,8 +166,8 @@ class Chain:
 
     def register(self, profile: Path) -> None:
         """As `mcpb install-native-host --user-data-dir` does, with the same code, in a tenth of the time."""
-        host = Host(Home(self.home, self.home), Path(sys.executable), bakes_home=True)
-        apply.apply(planning.install(host, [user_data_dir_target(profile)], [], apply.look))
+        host = RegisteredHost(InstallationPaths(self.home, self.home), Path(sys.executable), bakes_home=True)
+        apply.apply_plan(planning.plan_install(host, [user_data_dir_target(profile)], [], apply.read_place))
 
     @asynccontextmanager
     async def firefox(

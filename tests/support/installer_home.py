@@ -37,7 +37,9 @@ def live_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     passwords = SimpleNamespace(getpwuid=lambda _uid: SimpleNamespace(pw_dir=str(home)))
     monkeypatch.setattr("native_host.system.home_layout.pwd", passwords)
     monkeypatch.setattr(endpoint, "host_directories", lambda _environ: [home / ".mcpb/run"])
-    monkeypatch.setattr("install.interpreter._prove", lambda _interpreter: None)  # it starts a process
+    monkeypatch.setattr(
+        "install.interpreter._prove_interpreter", lambda _interpreter: None
+    )  # it starts a process
     return home
 
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 import trio
 
-from bridge.diagnostics.report import Diagnosis
-from bridge.diagnostics.status_snapshot import Rules, status
+from bridge.diagnostics.report import DoctorReport
+from bridge.diagnostics.status_snapshot import Rules, make_status
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Record, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
@@ -52,7 +52,7 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         "mcpb allow --json": collect_member_types(make_approval_documents()),
         "mcpb audit --json": collect_member_types(make_audit_documents(home), opaque=["arguments"]),
         "mcpb call --json": collect_member_types(trio.run(make_call_documents), opaque=["inputSchema"]),
-        "mcpb doctor --json": collect_member_types([make_sample_json(Diagnosis)]),
+        "mcpb doctor --json": collect_member_types([make_sample_json(DoctorReport)]),
         "mcpb install-native-host --json": plan,
         "mcpb status --json": collect_member_types(trio.run(make_status_documents, home)),
         "mcpb tools --json": collect_member_types(
@@ -140,7 +140,7 @@ async def make_status_documents(home: Path) -> list[Any]:
         channel, published, server = (
             make_sample_json(shape) for shape in (Channel, PublishedSocket, ServeRecord)
         )
-        report = partial(status, router, NoProblems(), [{}], published=[published], servers=[server])
+        report = partial(make_status, router, NoProblems(), [{}], published=[published], servers=[server])
         return [report(rules=Rules("digest", "", "text")), report([channel])]
 
 

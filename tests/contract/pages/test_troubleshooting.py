@@ -9,11 +9,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from bridge.diagnostics.browser_checks import SeenBrowser, SeenTab
-from bridge.diagnostics.report import BrowserReport, Diagnosis, FindingReport, HopReport
+from bridge.diagnostics.browser_checks import ObservedBrowser, SeenTab
+from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
 from full_chain import ROOT
 from install.checks.existing_channel import Channel, ChannelClient
-from install.checks.other_hosts import Neighbour
+from install.checks.other_hosts import OtherHost
 from install.findings import FindingCode, Hop
 from native_host.existing_channel.published_socket import PublishedSocket
 
@@ -49,13 +49,13 @@ def test_no_code_is_explained_twice() -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        Diagnosis,
+        DoctorReport,
         BrowserReport,
         HopReport,
-        SeenBrowser,
+        ObservedBrowser,
         SeenTab,
         FindingReport,
-        Neighbour,
+        OtherHost,
         Channel,
         ChannelClient,
         PublishedSocket,

@@ -40,10 +40,10 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.setattr("install.checks.check_report.running_browsers", lambda *_: [])
     monkeypatch.setattr(
-        "bridge.diagnostics.observation.called", lambda _: MCPB
+        "bridge.diagnostics.observation.command_name", lambda _: MCPB
     )  # whatever the tests' PATH is
     # Signals come to the main thread, and the command runs in another one.
-    monkeypatch.setattr("install.checks.check_report.ended_by_signals", nullcontext)
+    monkeypatch.setattr("install.checks.check_report.cancel_on_signals", nullcontext)
     yield short_tmp
     logging.getLogger("bridge").setLevel(logging.NOTSET)
 

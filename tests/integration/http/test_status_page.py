@@ -25,7 +25,7 @@ from bridge.cli import status_page as page_command
 from bridge.cli.group import main
 from bridge.config.settings import HttpSettings
 from bridge.diagnostics.connection_problem import find_connection_problem
-from bridge.diagnostics.status_snapshot import tools as read_tools
+from bridge.diagnostics.status_snapshot import find_tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
 from bridge.frontends.http.authorization import Authorization

@@ -14,7 +14,7 @@ from install.browsers import Kind
 from install.checks import host_trial
 from install.checks.host_trial import Trial, browser_arguments, try_host
 from install.host_manifest import OUR_CALLERS
-from install.wrapper import Wrapper, script
+from install.wrapper import Wrapper, make_script
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
@@ -27,7 +27,7 @@ MANIFEST = Path("/folder/dev.mcpb.native_host.json")
 
 def our_wrapper(folder: Path, interpreter: str = sys.executable) -> Path:
     made = Wrapper(version=__version__, interpreter=interpreter, home=str(folder), callers=OUR_CALLERS)
-    return program(folder, script(made))
+    return program(folder, make_script(made))
 
 
 def program(folder: Path, text: str, name: str = "host") -> Path:
@@ -213,13 +213,15 @@ async def test_who_ends_the_trial_ends_the_host_first(number: int, tmp_path: Pat
     host = program(
         tmp_path, f"#!/bin/sh\ntrap '' TERM HUP INT\necho $$ >{tmp_path}/pid\nsleep 60\nsleep 60\n"
     )
-    script = (
+    make_script = (
         "import trio\nfrom pathlib import Path\nfrom install.checks.host_trial import *\n"
-        "async def main():\n async with ended_by_signals():\n"
+        "async def main():\n async with cancel_on_signals():\n"
         f"  await try_host(Path('{host}'), 'chromium', 'x', Path('/m'))\ntrio.run(main)"
     )
     with trio.fail_after(60):
-        doctor = await trio.lowlevel.open_process([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+        doctor = await trio.lowlevel.open_process(
+            [sys.executable, "-c", make_script], stderr=subprocess.DEVNULL
+        )
         await until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
         doctor.send_signal(number)
         assert await doctor.wait() == -number

@@ -17,11 +17,11 @@ import pytest
 from install.browsers import TableError, find_browser, known_browsers, named_targets
 from install.checks.check_report import Report, examine
 from install.findings import FindingCode
-from install.installation import Home, Host
+from install.installation import InstallationPaths, RegisteredHost
 from install.machine import Machine
 from install.plan import apply
 from install.plan import install_plan as planning
-from install.plan.apply import look
+from install.plan.apply import read_place
 from native_host.protocol.wire import HOST_NAME
 
 LONGEST_S = 60
@@ -108,8 +108,8 @@ def tree(short_tmp: Path) -> Path:
     (short_tmp / "proc/100/cmdline").write_bytes(b"chromium\0")
     rows = [row for name in ("chromium", "firefox") if (row := find_browser(name, ROWS))]
     targets = [named_targets(row, machine, ROWS, Path.exists)[0] for row in rows]
-    host = Host(Home(home, machine.user_home), Path(sys.executable), bakes_home=True)
-    apply.apply(planning.install(host, targets, [], look))
+    host = RegisteredHost(InstallationPaths(home, machine.user_home), Path(sys.executable), bakes_home=True)
+    apply.apply_plan(planning.plan_install(host, targets, [], read_place))
     for path in [short_tmp, *short_tmp.rglob("*")]:
         os.chown(path, *([NOBODY] * 2 if os.geteuid() == 0 else [-1, -1]), follow_symlinks=False)
     return short_tmp

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from install.browsers import user_data_dir_target
 from install.cli import install_native_host, uninstall_native_host
-from install.installation import Home, Host
+from install.installation import InstallationPaths, RegisteredHost
 from install.plan import apply, install_plan
 from native_host.protocol import wire
 from native_host.system.home_layout import HomeLayout
@@ -24,7 +24,9 @@ OTHER_EXTENSION = "a" * 32
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home directory of a user, with mcpb's own home below it."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("install.interpreter._prove", lambda _interpreter: None)  # it starts a process
+    monkeypatch.setattr(
+        "install.interpreter._prove_interpreter", lambda _interpreter: None
+    )  # it starts a process
     monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -230,12 +232,12 @@ def test_a_wrapper_directory_that_others_can_write_is_refused(home: Path, chromi
 
 
 def test_a_file_that_changes_between_plan_and_apply_is_not_overwritten(home: Path, chromium: Path) -> None:
-    host = Host(Home(home / "mcpb", home), Path(sys.executable))
-    made = install_plan.install(host, [user_data_dir_target(chromium)], [], apply.look)
+    host = RegisteredHost(InstallationPaths(home / "mcpb", home), Path(sys.executable))
+    made = install_plan.plan_install(host, [user_data_dir_target(chromium)], [], apply.read_place)
     (chromium / MANIFEST).parent.mkdir()
     (chromium / MANIFEST).write_text("somebody was quicker")
     with pytest.raises(apply.ApplyError, match="has changed"):
-        apply.apply(made)
+        apply.apply_plan(made)
     assert (chromium / MANIFEST).read_text() == "somebody was quicker"
     assert list((chromium / MANIFEST).parent.iterdir()) == [chromium / MANIFEST]
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from install.browsers import known_browsers
 from install.cli import install_native_host
 from install.machine import Machine
-from install.wsl import is_wsl, recipe
+from install.wsl import is_wsl, make_recipe
 from native_host.ipc import endpoint
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID, HOST_NAME
 
@@ -64,19 +64,21 @@ def test_a_machine_without_proc_is_no_wsl(tmp_path: Path) -> None:
 
 
 def test_the_recipe_s_batch_file_goes_through_no_shell_and_keeps_quiet(tmp_path: Path) -> None:
-    batch, *_ = indented(recipe(known_browsers(), machine(tmp_path, WSL_DISTRO_NAME="Ubuntu 24"), WRAPPER))
+    batch, *_ = indented(
+        make_recipe(known_browsers(), machine(tmp_path, WSL_DISTRO_NAME="Ubuntu 24"), WRAPPER)
+    )
     assert batch == f'@echo off\nwsl.exe -d "Ubuntu 24" --exec "{WRAPPER}" %* 2>NUL'
 
 
 def test_without_a_name_of_the_distribution_the_default_one_is_meant_and_odd_paths_are_kept(
     tmp_path: Path,
 ) -> None:
-    batch, *_ = indented(recipe(known_browsers(), machine(tmp_path), Path("/home/änn/100%/host")))
+    batch, *_ = indented(make_recipe(known_browsers(), machine(tmp_path), Path("/home/änn/100%/host")))
     assert batch == '@echo off\nchcp 65001 >NUL\nwsl.exe --exec "/home/änn/100%%/host" %* 2>NUL'
 
 
 def test_the_recipe_s_manifests_are_those_of_each_kind_and_point_beside_themselves(tmp_path: Path) -> None:
-    _, chromium, firefox, *_ = indented(recipe(known_browsers(), machine(tmp_path), WRAPPER))
+    _, chromium, firefox, *_ = indented(make_recipe(known_browsers(), machine(tmp_path), WRAPPER))
     assert json.loads(chromium)["allowed_origins"] == [f"chrome-extension://{EXTENSION_ID}/"]
     assert json.loads(firefox)["allowed_extensions"] == [FIREFOX_ID]
     assert {json.loads(text)["path"] for text in (chromium, firefox)} == {"mcpb-native-host.bat"}
@@ -85,7 +87,7 @@ def test_the_recipe_s_manifests_are_those_of_each_kind_and_point_beside_themselv
 def test_every_registry_key_of_the_table_has_one_line_that_names_the_manifest_of_its_kind(
     tmp_path: Path,
 ) -> None:
-    text = recipe(known_browsers(), machine(tmp_path), WRAPPER)
+    text = make_recipe(known_browsers(), machine(tmp_path), WRAPPER)
     added = re.findall(r'reg add "HKCU\\(.*)\\' + re.escape(HOST_NAME) + r'" .* /d ".*\\(.*)" /f', text)
     keys = {(key, browser.kind) for browser in known_browsers() for key in browser.windows}
     files = {"chromium": f"{HOST_NAME}.json", "firefox": f"{HOST_NAME}.firefox.json"}

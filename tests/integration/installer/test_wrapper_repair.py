@@ -16,8 +16,8 @@ from bridge.cli.group import main
 from install import cli, installation, wrapper, wrapper_repair
 from install.cli import install_native_host
 from install.interpreter import InterpreterError
-from install.ledger import digest
-from install.wrapper_repair import mend, registered_interpreter
+from install.ledger import digest_of
+from install.wrapper_repair import registered_interpreter, repair_wrapper
 from native_host import __version__
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
@@ -56,7 +56,9 @@ def as_if_written_by(
     """Register again as another version or interpreter did, ledger and all."""
     with monkeypatch.context() as patched:
         real = cli.this_host()
-        other = installation.Host(real.home, Path(interpreter), bakes_home=bakes_home, version=version)
+        other = installation.RegisteredHost(
+            real.home, Path(interpreter), bakes_home=bakes_home, version=version
+        )
         patched.setattr(cli, "this_host", lambda *_, **__: other)
         done = CliRunner().invoke(install_native_host, ["--yes"])
         assert done.exit_code == 0, done.output
@@ -68,19 +70,19 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_what_is_compared_is_the_wrapper_s_own_third_line(script: Path) -> None:
-    assert script.read_text().split("\n")[2] == wrapper.stamp(__version__, sys.executable) == OWN
+    assert script.read_text().split("\n")[2] == wrapper.make_stamp(__version__, sys.executable) == OWN
     assert registered_interpreter() == sys.executable
 
 
 def test_where_all_is_as_it_should_be_nothing_is_written(home: Path) -> None:
     before = contents(home)
-    assert mend() == ""
+    assert repair_wrapper() == ""
     assert contents(home) == before
 
 
 def test_looking_imports_nothing_that_a_start_would_feel(home: Path) -> None:
-    imported = "import sys; from install.wrapper_repair import mend"
-    code = f"{imported}; assert mend() == ''; print(*sorted(sys.modules))"
+    imported = "import sys; from install.wrapper_repair import repair_wrapper"
+    code = f"{imported}; assert repair_wrapper() == ''; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not loaded & {"msgspec", "trio", "click", "subprocess", "json", "tomllib", "hashlib"}
@@ -99,7 +101,7 @@ def test_without_a_registration_there_is_nothing_to_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
-    assert (mend(), registered_interpreter()) == ("", "")
+    assert (repair_wrapper(), registered_interpreter()) == ("", "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,9 +110,11 @@ def test_after_an_upgrade_in_place_the_wrapper_is_of_this_version(
 ) -> None:
     as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable)
     assert "# mcpb 0.0.9" in script.read_text()
-    assert mend() == f"Mended: browsers start mcpb {__version__}; the native host was that of 0.0.9."
+    assert (
+        repair_wrapper() == f"Mended: browsers start mcpb {__version__}; the native host was that of 0.0.9."
+    )
     assert script.read_text().split("\n")[2] == OWN
-    assert mend() == ""
+    assert repair_wrapper() == ""
 
 
 def test_a_wrapper_whose_python_is_gone_gets_ours(
@@ -118,7 +122,8 @@ def test_a_wrapper_whose_python_is_gone_gets_ours(
 ) -> None:
     as_if_written_by(home, monkeypatch, version="0.0.9", interpreter="/nonexistent/python")
     assert (
-        mend() == f"Mended: browsers start mcpb with {sys.executable}, because /nonexistent/python is gone."
+        repair_wrapper()
+        == f"Mended: browsers start mcpb with {sys.executable}, because /nonexistent/python is gone."
     )
     assert registered_interpreter() == sys.executable
     manifest = json.loads((home / f".config/chromium/NativeMessagingHosts/{HOST_NAME}.json").read_bytes())
@@ -133,7 +138,7 @@ def test_a_mended_wrapper_sends_the_host_to_the_same_home_as_before(
     said = f"export MCPB_HOME={home / 'mcpb'}" if bakes_home else "unset MCPB_HOME"
     homes = [said, f"export HOME={home}"]
     assert script.read_text().split("\n")[3:5] == homes
-    assert mend()
+    assert repair_wrapper()
     assert script.read_text().split("\n")[3:5] == homes
 
 
@@ -144,14 +149,14 @@ def test_a_wrapper_of_an_earlier_version_gets_the_home_of_its_registration(
     written, ledger = script.read_text(), HomeLayout(home / "mcpb").ledger
     earlier = written.replace(f"export HOME={home}\n", "")
     script.write_text(earlier)
-    ledger.write_text(ledger.read_text().replace(digest(written.encode()), digest(earlier.encode())))
-    assert mend()
+    ledger.write_text(ledger.read_text().replace(digest_of(written.encode()), digest_of(earlier.encode())))
+    assert repair_wrapper()
     assert f"export HOME={home}\n" in script.read_text()
 
 
 def left_alone(home: Path) -> bool:
     before = contents(home)
-    return mend() == "" and contents(home) == before
+    return repair_wrapper() == "" and contents(home) == before
 
 
 def test_another_living_installation_keeps_what_is_its(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +231,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         looked.append("mended")
         return "Mended."
 
-    monkeypatch.setattr(wrapper_repair, "mend", note)
+    monkeypatch.setattr(wrapper_repair, "repair_wrapper", note)
     return looked
 
 

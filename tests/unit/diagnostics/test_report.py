@@ -12,10 +12,17 @@ import msgspec
 import pytest
 
 from bridge.cli.doctor_output import as_text
-from bridge.diagnostics.browser_checks import Answer, SeenBrowser, UnlinkedHost, findings_of, see, unlinked
-from bridge.diagnostics.browser_matching import Looked
+from bridge.diagnostics.browser_checks import (
+    Answer,
+    ObservedBrowser,
+    UnlinkedHost,
+    findings_of,
+    observe_browsers,
+    unlinked_finding,
+)
+from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.redaction import make_redacted_report
-from bridge.diagnostics.report import Diagnosis, diagnose
+from bridge.diagnostics.report import DoctorReport, make_report
 from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME
@@ -26,7 +33,7 @@ from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel, ChannelClient
 from install.checks.manifest_lookup import TargetReport
-from install.checks.other_hosts import Neighbour
+from install.checks.other_hosts import OtherHost
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.findings import (
     Command,
@@ -37,24 +44,26 @@ from install.findings import (
     Part,
     Privacy,
     Value,
-    foreign,
+    foreign_value,
     mcpb_command,
     path_value,
-    public,
+    public_value,
 )
 from install.machine import Machine
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
 
 BANK = "https://bank.example"
-CHROMIUM_NAME = public("Chromium")
+CHROMIUM_NAME = public_value("Chromium")
 
 
-def seen(*announcements: wire.Wire, answer: Answer = 0.002, rules: PolicyRules | None = None) -> SeenBrowser:
+def seen(
+    *announcements: wire.Wire, answer: Answer = 0.002, rules: PolicyRules | None = None
+) -> ObservedBrowser:
     """One connected browser that has said all this."""
     registry = Registry()
     connect(registry, "h1", *announcements)
-    (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy(rules)), {"h1": answer})
+    (browser,) = observe_browsers(registry, Catalog(registry, MAX_NAME, Policy(rules)), {"h1": answer})
     return browser
 
 
@@ -62,7 +71,7 @@ def hello(**fields: Any) -> wire.BrowserHello:
     return msgspec.structs.replace(browser_hello(), **fields)
 
 
-def codes(browser: SeenBrowser) -> list[str]:
+def codes(browser: ObservedBrowser) -> list[str]:
     return [finding.code for finding in findings_of(browser, CHROMIUM_NAME)]
 
 
@@ -92,7 +101,7 @@ def test_a_host_whose_extension_says_nothing_is_shown_although_no_browser_is_kno
     registry = Registry()
     registry.on_event(HostDiscovered("h1", 1.0), 0.0)
     registry.on_event(HostLinked("h1", host_hello("h1")), 0.0)
-    (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
+    (browser,) = observe_browsers(registry, Catalog(registry, MAX_NAME, Policy()), {})
     assert codes(browser) == ["extension-silent"]
 
 
@@ -137,7 +146,7 @@ def test_of_two_hosts_of_one_profile_the_one_that_took_over_is_shown() -> None:
     registry = Registry()
     connect(registry, "h1", *one_page("getCart"), started_at=1.0)
     connect(registry, "h2", *one_page("getCart"), started_at=2.0)
-    (browser,) = see(registry, Catalog(registry, MAX_NAME, Policy()), {})
+    (browser,) = observe_browsers(registry, Catalog(registry, MAX_NAME, Policy()), {})
     assert browser.host == "h2"
 
 
@@ -210,14 +219,14 @@ def silent(browser_pid: int = 100, **fields: Any) -> UnlinkedHost:
 
 
 def test_a_host_that_cannot_be_spoken_with_is_named_with_its_process_and_its_browser_s() -> None:
-    finding = unlinked(silent(), CHROMIUM_NAME)
+    finding = unlinked_finding(silent(), CHROMIUM_NAME)
     assert (finding.code, finding.level, finding.hop) == ("host-not-linked", "fault", "socket")
     assert "process 4711, started by Chromium, process 100" in finding.text
     assert "it says nothing" in finding.text
 
 
 def test_a_host_of_another_wire_is_a_fault_of_its_own_kind() -> None:
-    finding = unlinked(silent(reason="it speaks wire version 0", is_final=True), CHROMIUM_NAME)
+    finding = unlinked_finding(silent(reason="it speaks wire version 0", is_final=True), CHROMIUM_NAME)
     assert (finding.code, finding.text) == ("wire-version", "it speaks wire version 0")
 
 
@@ -227,7 +236,7 @@ def test_a_host_of_another_wire_is_a_fault_of_its_own_kind() -> None:
 def target(title: str = "Chromium", browser: str = "chromium", **fields: Any) -> TargetReport:
     kind: Kind = "firefox" if browser == "firefox" else "chromium"
     manifest = f"/home/ada/{browser}/host.json"
-    known = {"name": public(title), "manifest": manifest, "is_startable": True, **fields}
+    known = {"name": public_value(title), "manifest": manifest, "is_startable": True, **fields}
     return TargetReport(browser=browser, kind=kind, **known)
 
 
@@ -241,9 +250,9 @@ def fault(
     return Finding(
         code=FindingCode(code),
         template="{text}",
-        values={"text": public(text) if isinstance(text, str) else text},
+        values={"text": public_value(text) if isinstance(text, str) else text},
         command=make_command(command) if command else None,
-        where=public(where) if isinstance(where, str) else where,
+        where=public_value(where) if isinstance(where, str) else where,
         **{"hop": "manifest", **fields},
     )
 
@@ -254,7 +263,7 @@ def make_command(line: str) -> Command:
 
 def without_extension(where: str) -> Finding:
     finding = fault(where, "extension-missing", hop="extension", level="warning")
-    template, values = "No profile of {browser} has the extension", {"browser": public(where)}
+    template, values = "No profile of {browser} has the extension", {"browser": public_value(where)}
     return msgspec.structs.replace(finding, template=template, values=values)
 
 
@@ -272,20 +281,20 @@ def observed(
     *targets: TargetReport,
     findings: Sequence[Finding] = (),
     running: Sequence[RunningBrowser] = (),
-    neighbours: Sequence[Neighbour] = (),
+    neighbours: Sequence[OtherHost] = (),
     **looked: Any,
-) -> Looked:
+) -> Observations:
     files = Report(
         targets=targets, findings=tuple(findings), running=tuple(running), neighbours=tuple(neighbours)
     )
-    return Looked(files=files, **looked)
+    return Observations(files=files, **looked)
 
 
-def judged(*targets: TargetReport, **looked: Any) -> Diagnosis:
-    return diagnose(observed(*targets, **looked))
+def judged(*targets: TargetReport, **looked: Any) -> DoctorReport:
+    return make_report(observed(*targets, **looked))
 
 
-def levels(found: Diagnosis) -> dict[str, str]:
+def levels(found: DoctorReport) -> dict[str, str]:
     return {finding.code: finding.level for finding in found.findings}
 
 
@@ -710,7 +719,9 @@ def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_u
 
 def test_text_of_others_is_one_line_that_no_terminal_obeys_and_utf_8_can_say() -> None:
     hostile = "a\x1b[2J\nb\u202ec\udcff"
-    found = judged(UNSTARTABLE, findings=[fault(text=hostile)], details={"environment": foreign(hostile)})
+    found = judged(
+        UNSTARTABLE, findings=[fault(text=hostile)], details={"environment": foreign_value(hostile)}
+    )
     assert "\n".join(as_text(found)).lower().count(r"a\x1b[2j") == 3
     for line in as_text(found):
         assert line.isprintable()
@@ -728,7 +739,7 @@ def test_text_of_others_is_one_line_that_no_terminal_obeys_and_utf_8_can_say() -
 )
 def test_commands_begin_with_what_a_terminal_finds(command: Command, shown: str) -> None:
     finding = msgspec.structs.replace(fault(is_safe=True), command=command)
-    found = judged(UNSTARTABLE, findings=[finding], called=public("mcpb-bridge"))
+    found = judged(UNSTARTABLE, findings=[finding], called=public_value("mcpb-bridge"))
     assert (found.findings[0].command, found.fix) == (shown, "mcpb-bridge doctor --fix")
 
 
@@ -738,7 +749,7 @@ def test_commands_begin_with_what_a_terminal_finds(command: Command, shown: str)
 BROKEN = judged(
     UNSTARTABLE,
     findings=[fault(command="mcpb install-native-host --browser chromium", is_safe=True)],
-    details={"environment": public("mcpb 0.2.0")},
+    details={"environment": public_value("mcpb 0.2.0")},
 )
 
 
@@ -760,7 +771,7 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
 def mended(*fixed: str, **fields: Any) -> list[str]:
     """The lines that say what `--fix` did."""
     command = "mcpb install-native-host --browser chromium"
-    done = [public(text) for text in fixed]
+    done = [public_value(text) for text in fixed]
     found = judged(UNSTARTABLE, findings=[fault(command=command, **fields)], fixed=done)
     lines = list(as_text(found))
     return lines[lines.index("Mended") + 1 : lines.index("This machine") - 1]
@@ -807,7 +818,7 @@ def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
 def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(
     fields: dict[str, Any], about: str
 ) -> None:
-    others = (Neighbour(name="com.other.host", manifest="/m", title="Chromium", **fields),)
+    others = (OtherHost(name="com.other.host", manifest="/m", title="Chromium", **fields),)
     lines = list(as_text(msgspec.structs.replace(judged(CHROMIUM), neighbours=others)))
     assert lines[-1] == f"  · com.other.host{about}"
 
@@ -818,7 +829,7 @@ def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(
 HOMES = {"/home/ada": "~", "/home/ada/deep/mcpb": "$MCPB_HOME"}
 
 
-def made_public(looked: Looked) -> str:
+def made_public(looked: Observations) -> str:
     return json.dumps(msgspec.to_builtins(make_redacted_report(looked, HOMES)), ensure_ascii=False)
 
 
@@ -845,7 +856,7 @@ def test_a_private_value_of_a_finding_is_in_no_part_of_a_redacted_report(
         fixed=[nested],
         called=value,
     )
-    assert "zebra" in str(diagnose(looked))
+    assert "zebra" in str(make_report(looked))
     assert "zebra" not in made_public(looked)
 
 
@@ -881,7 +892,7 @@ def test_paths_below_a_home_and_of_the_system_stay_and_others_have_a_number() ->
 
 
 def test_a_redacted_report_names_no_other_product() -> None:
-    other = Neighbour(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",))
+    other = OtherHost(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",))
     text = made_public(observed(CHROMIUM, neighbours=[other]))
     assert '"<host 1>"' in text
     assert "vault" not in text

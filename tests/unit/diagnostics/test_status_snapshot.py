@@ -12,7 +12,7 @@ import pytest
 from bridge.cli.columns import Columns, cut_text, display_width
 from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
-from bridge.diagnostics.status_snapshot import status
+from bridge.diagnostics.status_snapshot import make_status
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
 from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
@@ -56,7 +56,7 @@ def client(*sessions: wire.Session, pid: int = 4711) -> wire.Client:
 
 
 def found(router: Router, *calls: Mapping[str, Any]) -> dict[str, Any]:
-    data = status(router, NoProblems(), calls)
+    data = make_status(router, NoProblems(), calls)
     json.dumps(data)
     return data
 
@@ -221,7 +221,7 @@ HELD = Channel(
 
 
 def with_channel(router: Router, channel: Channel) -> dict[str, Any]:
-    return status(router, NoProblems(), channels=[msgspec.to_builtins(channel)])
+    return make_status(router, NoProblems(), channels=[msgspec.to_builtins(channel)])
 
 
 async def test_a_channel_is_shown_with_whose_it_is_and_whether_it_is_used(router: Router) -> None:
@@ -268,7 +268,7 @@ async def test_what_helps_is_not_said_again_below_what_is_missing_where_a_channe
 
 async def test_sockets_of_ours_are_shown_with_their_server(router: Router) -> None:
     ours = {"path": "/tmp/theirs/7.sock", "pid": 7, "isLeft": False}
-    shown = status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
+    shown = make_status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
     assert list(as_text(shown))[2:4] == [
         f"Socket for programs made for Claude in Chrome: /tmp/theirs/7.sock ({by})"
         for by in ("mcpb serve, pid 7", "left by a killed mcpb serve; the next one removes it")

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.diagnostics.status_snapshot import status
+from bridge.diagnostics.status_snapshot import make_status
 from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
@@ -369,7 +369,7 @@ async def test_nothing_is_said_of_incognito_tabs(router: Router, transport: Play
     tabs = wire.Tabs(tabs=[tab(1, origin="https://private.example", title="Private", incognito=True)])
     transport.connect("h1", tabs, announced)
     listed = text_of(await router.call(Session("ours"), "list_page_tools", Arguments.of({})))
-    assert "rivate" not in listed + str(status(router, NativeLinks([])))
+    assert "rivate" not in listed + str(make_status(router, NativeLinks([])))
 
 
 async def test_a_page_cannot_make_up_tools_of_other_sites_in_its_description(

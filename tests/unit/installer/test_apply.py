@@ -16,14 +16,14 @@ import pytest
 from forked_commands import listing
 from install.browsers import Browser, Kind, Place, Target
 from install.cli import this_home, this_host
-from install.interpreter import unreachable
-from install.ledger import Entry, Ledger, draft_path, moved, read
+from install.interpreter import find_unreachable
+from install.ledger import Entry, Ledger, decode_ledger, draft_path, relocate_ledger
 from install.machine import Machine
 from install.plan import install_plan as planning
 from install.plan import uninstall_plan
-from install.plan.apply import ApplyError, apply, look
+from install.plan.apply import ApplyError, apply_plan, read_place
 from install.plan.steps import Discard, Move, Plan, Remove, Step, Write
-from install.targets import Choice, selector
+from install.targets import TargetSelection, option_for
 from installer_home import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 from native_host.system.home_layout import HomeLayout
 
@@ -42,7 +42,7 @@ def chromium(home: Path) -> Path:
 
 def ledger(home: Path) -> Ledger:
     path = HomeLayout(home / ".mcpb").ledger
-    return read(path.read_bytes(), path)
+    return decode_ledger(path.read_bytes(), path)
 
 
 # ── One step ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -70,7 +70,7 @@ def move(place: Path) -> Step:
 
 
 def do(step: Step) -> None:
-    apply(Plan(step.path.parent, [step]))
+    apply_plan(Plan(step.path.parent, [step]))
 
 
 @pytest.mark.parametrize("step", [write, remove])
@@ -154,7 +154,7 @@ def test_of_a_linked_folder_the_link_alone_is_discarded(place: Path) -> None:
 
 def test_of_a_plan_with_a_refusal_nothing_is_done(place: Path) -> None:
     with pytest.raises(ApplyError, match="something is in the way"):
-        apply(Plan(place.parent, [remove(place)], refusals=["something is in the way"]))
+        apply_plan(Plan(place.parent, [remove(place)], refusals=["something is in the way"]))
     assert place.read_bytes() == b"ours"
 
 
@@ -189,7 +189,7 @@ def test_where_a_folder_is_open_to_others_repair_does_nothing(home: Path, chromi
     install()
     (home / WRAPPER).unlink()
     (home / ".mcpb/bin").chmod(0o777)
-    assert planning.repair(this_host(), look) == Plan(home / ".mcpb")
+    assert planning.plan_repair(this_host(), read_place) == Plan(home / ".mcpb")
 
 
 def test_a_python_that_others_may_run_but_not_read_is_closed_to_them(short_tmp: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_python_that_others_may_run_but_not_read_is_closed_to_them(short_tmp: 
     python = short_tmp / "python"
     python.touch()
     python.chmod(0o711)
-    assert unreachable(python) == python
+    assert find_unreachable(python) == python
 
 
 # ── What stood in our places ────────────────────────────────────────────────────────────────────────────────
@@ -230,10 +230,10 @@ def test_a_removal_that_was_interrupted_at_once_is_a_removal(home: Path, chromiu
     """So nothing that runs before the next removal, self-repair least of all, brings the browser back."""
     install()
     target = Target("Chromium", "chromium", chromium / "NativeMessagingHosts", "chromium")
-    (begun, *_) = uninstall_plan.uninstall_from(this_home(), [target], look).steps
+    (begun, *_) = uninstall_plan.plan_removal(this_home(), [target], read_place).steps
     do(begun)
     assert (chromium / MANIFEST).exists()
-    assert planning.registered_targets(ledger(home), look) == []
+    assert planning.registered_targets(ledger(home), read_place) == []
     assert "To bring it back: mcpb install-native-host --browser chromium" in install().output
 
 
@@ -242,7 +242,7 @@ def test_an_interrupted_removal_forgets_nothing_of_the_other_browsers(home: Path
     install()
     (vivaldi / MANIFEST).unlink()
     target = Target("Chromium", "chromium", chromium / "NativeMessagingHosts", "chromium")
-    (begun, *_) = uninstall_plan.uninstall_from(this_home(), [target], look).steps
+    (begun, *_) = uninstall_plan.plan_removal(this_home(), [target], read_place).steps
     do(begun)
     install("--browser", "chromium")
     assert "deleted by hand" in install().output
@@ -253,9 +253,9 @@ def test_a_browser_that_was_taken_out_is_not_spoken_of_as_deleted_by_hand(home: 
     path = home / MANIFEST
     entry = Entry(path=str(path), what="manifest", sha256="", browser="chromium")
     known = Ledger(install_id="", version="", entries=(entry,))
-    assert [target.manifest for target in planning.deleted_targets(known, look)] == [path]
+    assert [target.manifest for target in planning.deleted_targets(known, read_place)] == [path]
     taken_out = msgspec.structs.replace(known, removed=("chromium",))
-    assert planning.deleted_targets(taken_out, look) == []
+    assert planning.deleted_targets(taken_out, read_place) == []
 
 
 def test_browsers_that_are_taken_out_one_by_one_all_stay_out(home: Path, chromium: Path) -> None:
@@ -280,10 +280,12 @@ def test_a_manifest_that_was_never_written_was_not_deleted_by_hand(home: Path) -
     target = Target("Chromium", "chromium", home / "NativeMessagingHosts", "chromium")
     entry = Entry(path=str(target.manifest), what="manifest", sha256="", browser="chromium")
     known = Ledger(install_id="", version="", entries=(entry,))
-    begun = known.begun({entry.path})
-    assert planning.is_deleted(target, known, look)
-    assert not planning.is_deleted(target, begun, look)
-    assert not planning.is_deleted(target, begun.begun(()), look), "another run's beginning ends none"
+    begun = known.begin_changes({entry.path})
+    assert planning.is_deleted(target, known, read_place)
+    assert not planning.is_deleted(target, begun, read_place)
+    assert not planning.is_deleted(target, begun.begin_changes(()), read_place), (
+        "another run's beginning ends none"
+    )
 
 
 def test_a_browser_is_taken_out_wherever_it_was_registered(
@@ -332,7 +334,7 @@ def test_folders_outside_of_mcpb_s_home_go_when_they_are_empty(home: Path, chrom
     install()
     empty, full = use(home / "run/empty"), use(home / "run/full")
     (full / "socket").touch()
-    apply(uninstall_plan.uninstall(this_home(), [], look, folders=[empty, full]))
+    apply_plan(uninstall_plan.plan_uninstall(this_home(), [], read_place, folders=[empty, full]))
     assert list((home / "run").iterdir()) == [full]
 
 
@@ -363,27 +365,27 @@ def written_at_old(directories: tuple[str, ...] = ()) -> Ledger:
 
 
 def test_what_is_in_neither_place_moves_with_a_folder_that_is_gone() -> None:
-    (entry,) = moved(written_at_old(), NEW, Path("/new"), lambda _path: False).entries
+    (entry,) = relocate_ledger(written_at_old(), NEW, Path("/new"), lambda _path: False).entries
     assert entry.path == f"{NEW}/bin/mcpb-native-host"
 
 
 def test_what_is_in_neither_place_stays_with_a_folder_that_is_there() -> None:
     """A drive that was unplugged takes no entry along."""
     there = {Path("/old"), OLD}
-    (entry,) = moved(written_at_old(), NEW, Path("/new"), there.__contains__).entries
+    (entry,) = relocate_ledger(written_at_old(), NEW, Path("/new"), there.__contains__).entries
     assert entry.path == f"{OLD}/bin/mcpb-native-host"
 
 
 def test_a_copy_claims_no_folder_of_the_original_s() -> None:
     there = {OLD, HomeLayout(OLD).ledger, Path("/data/profile")}
     known = written_at_old(("/data/profile", f"{OLD}/deep"))
-    copy = moved(known, NEW, Path("/old"), there.__contains__)
+    copy = relocate_ledger(known, NEW, Path("/old"), there.__contains__)
     assert copy.directories == (f"{NEW}/deep",)
 
 
 def test_what_was_taken_out_by_its_folder_stays_out_where_the_folder_moves_to() -> None:
     known = msgspec.structs.replace(written_at_old(), removed=("chromium", "/old/profile"))
-    assert moved(known, NEW, Path("/new"), lambda _path: False).removed == (
+    assert relocate_ledger(known, NEW, Path("/new"), lambda _path: False).removed == (
         "chromium",
         "/old/profile",
         "/new/profile",
@@ -399,9 +401,9 @@ def test_of_browsers_that_read_one_folder_those_that_must_be_named_are_not_spoke
         return Browser(name=name, title=name.title(), kind="chromium", linux=(place,), named_only=named_only)
 
     rows = [lender("lender"), lender("reader"), lender("rare", named_only=True)]
-    choice = Choice(Machine("linux", Path("/home/x"), {}, Path("/")), rows, lambda _path: True)
+    choice = TargetSelection(Machine("linux", Path("/home/x"), {}, Path("/")), rows, lambda _path: True)
     target = Target("Lender", "chromium", Path("/home/x/.config/lender/NativeMessagingHosts"), "lender")
-    assert choice.sharing([target]) == ["Reader"]
+    assert choice.find_sharing([target]) == ["Reader"]
 
 
 @pytest.mark.parametrize(
@@ -411,4 +413,4 @@ def test_of_browsers_that_read_one_folder_those_that_must_be_named_are_not_spoke
 def test_a_folder_is_named_by_options_that_mean_its_kind(kind: Kind, options: str) -> None:
     """Firefox's folder has this name on macOS."""
     target = Target("", kind, Path("/some/NativeMessagingHosts"))
-    assert selector(target) == options
+    assert option_for(target) == options

@@ -13,10 +13,10 @@ from install.browsers import (
     browser_of_program,
     directory_target,
     find_browser,
+    find_nearest,
     kind_of_directory,
     known_browsers,
     named_targets,
-    nearest,
     present_targets,
     system_target,
     user_data_dir_target,
@@ -487,7 +487,7 @@ def test_the_kind_of_a_folder_is_the_table_s_or_follows_from_its_name(
     ],
 )
 def test_a_name_that_is_none_is_answered_with_the_nearest_one(given: str, meant: str) -> None:
-    assert nearest(given, KNOWN) == meant
+    assert find_nearest(given, KNOWN) == meant
 
 
 # ── Somebody's own rows ─────────────────────────────────────────────────────────────────────────────────────

@@ -26,12 +26,12 @@ from install.browsers import (
 from install.checks.check_report import Report, examine, examine_and_try, first_fault
 from install.findings import Finding
 from install.host_manifest import OUR_CALLERS, manifest_text
-from install.installation import Home, Host, system_home
+from install.installation import InstallationPaths, RegisteredHost, system_home
 from install.ledger import Ledger
 from install.machine import Machine
 from install.plan import apply
 from install.plan import install_plan as planning
-from install.plan.apply import look
+from install.plan.apply import read_place
 from native_host.existing_channel.channel_messages import CLAUDE_CODE
 from native_host.protocol.wire import HOST_NAME
 from native_host.system.home_layout import HomeLayout
@@ -67,9 +67,9 @@ class Place:
         return target.manifest
 
     def install(self, *browsers: str) -> None:
-        host = Host(Home(self.mcpb, self.user), Path(sys.executable), bakes_home=True)
+        host = RegisteredHost(InstallationPaths(self.mcpb, self.user), Path(sys.executable), bakes_home=True)
         targets = [self.target(name) for name in browsers or ("chromium", "firefox")]
-        apply.apply(planning.install(host, targets, [], look))
+        apply.apply_plan(planning.plan_install(host, targets, [], read_place))
 
     def write_system_manifest(self, browser: str = "chromium") -> None:
         path = self.system_manifest(browser)
@@ -320,7 +320,7 @@ def test_a_browser_that_was_taken_out_is_a_note(installed: Place) -> None:
     installed.manifest().unlink()
     path = HomeLayout(installed.mcpb).ledger
     ledger = msgspec.json.decode(path.read_bytes(), type=Ledger)
-    path.write_bytes(msgspec.structs.replace(ledger, removed=("chromium",)).encoded())
+    path.write_bytes(msgspec.structs.replace(ledger, removed=("chromium",)).encode())
     report = installed.examine()
     assert faults(report) == []
     assert the(report, "browser-removed").level == "note"
@@ -517,9 +517,9 @@ def test_once_it_is_registered_there_it_is_all_right(installed: Place) -> None:
 def test_a_folder_that_was_named_by_hand_is_examined_while_it_is_there(place: Place) -> None:
     data = place.root / "data"
     data.mkdir()
-    host = Host(Home(place.mcpb, place.user), Path(sys.executable), bakes_home=True)
+    host = RegisteredHost(InstallationPaths(place.mcpb, place.user), Path(sys.executable), bakes_home=True)
     target = user_data_dir_target(data)
-    apply.apply(planning.install(host, [target], [], look))
+    apply.apply_plan(planning.plan_install(host, [target], [], read_place))
     assert [
         found.is_startable for found in place.examine().targets if found.manifest == str(target.manifest)
     ] == [True]
@@ -635,10 +635,10 @@ def test_other_products_hosts_are_listed_and_left_as_they_are(installed: Place) 
 def test_a_host_for_all_users_has_a_wrapper_of_its_own(place: Place) -> None:
     home = system_home(place.machine)
     home.wrapper.parent.mkdir(parents=True)
-    host = Host(home, Path(sys.executable))
+    host = RegisteredHost(home, Path(sys.executable))
     target = system_target(row("chromium"), place.machine)
     assert target is not None
-    apply.apply(planning.install(host, [target], [], look))
+    apply.apply_plan(planning.plan_install(host, [target], [], read_place))
     report = place.examine("chromium")
     assert faults(report) == []
     assert report.targets[0].is_ours
@@ -651,7 +651,9 @@ def test_a_broken_wrapper_for_all_users_is_nothing_to_browsers_that_start_ours(i
     home.wrapper.parent.mkdir(parents=True)
     target = system_target(row("chrome"), installed.machine)
     assert target is not None
-    apply.apply(planning.install(Host(home, Path(sys.executable)), [target], [], look))
+    apply.apply_plan(
+        planning.plan_install(RegisteredHost(home, Path(sys.executable)), [target], [], read_place)
+    )
     home.wrapper.unlink()
     report = installed.examine()
     assert faults(report) == ["program-missing"]

@@ -18,12 +18,18 @@ from install import interpreter
 from install.checks.environment import (
     OUR_PACKAGES,
     Environment,
-    called,
+    command_name,
     examine_environment,
     this_environment,
 )
 from install.findings import Finding, show_all
-from install.interpreter import InterpreterError, clone, current_interpreter, is_temporary, vanishing
+from install.interpreter import (
+    InterpreterError,
+    current_interpreter,
+    find_clone,
+    find_temporary,
+    is_temporary,
+)
 from install.machine import Machine
 
 ROOT = Path(__file__).parents[3]
@@ -65,7 +71,7 @@ def test_an_environment_of_its_own_with_links_on_path_is_healthy(healthy: Enviro
 def as_called(finding: Finding, environment: Environment) -> str:
     """Render the command as `mcpb doctor` does."""
     assert finding.command is not None
-    return finding.command.render(show_all, called(environment))
+    return finding.command.render(show_all, command_name(environment))
 
 
 def test_another_mcpb_first_on_path_is_named_with_ours_and_the_second_name(
@@ -161,7 +167,7 @@ def test_in_wsl_it_is_noted_that_a_browser_of_windows_needs_something_else(healt
 def test_an_environment_in_a_cache_or_of_one_command_will_vanish(
     environment: str, environ: dict[str, str]
 ) -> None:
-    assert vanishing(Path(environment), Path("/home/ana"), environ)
+    assert find_temporary(Path(environment), Path("/home/ana"), environ)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_an_environment_in_a_cache_or_of_one_command_will_vanish(
     ],
 )
 def test_an_environment_that_somebody_made_stays(environment: str) -> None:
-    assert vanishing(Path(environment), Path("/home/ana"), {}) == ""
+    assert find_temporary(Path(environment), Path("/home/ana"), {}) == ""
 
 
 def test_a_cache_is_known_by_its_tag_wherever_it_is_but_an_environment_s_own_tag_means_nothing(
@@ -186,15 +192,15 @@ def test_a_cache_is_known_by_its_tag_wherever_it_is_but_an_environment_s_own_tag
     environment = tmp_path / "kept/archive/environment"
     environment.mkdir(parents=True)
     (environment / "CACHEDIR.TAG").touch()  # uv and pipx write one into every environment
-    assert vanishing(environment, tmp_path / "home", {}) == ""
+    assert find_temporary(environment, tmp_path / "home", {}) == ""
     (tmp_path / "kept/CACHEDIR.TAG").touch()
-    assert vanishing(environment, tmp_path / "home", {})
+    assert find_temporary(environment, tmp_path / "home", {})
 
 
 def test_a_vanishing_interpreter_is_not_registered_and_the_message_says_what_to_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interpreter, "vanishing", lambda *_: "in the cache /home/ana/.cache/uv")
+    monkeypatch.setattr(interpreter, "find_temporary", lambda *_: "in the cache /home/ana/.cache/uv")
     with pytest.raises(InterpreterError, match=r"will not stay.*install/install\.sh.*pipx.*uv tool"):
         current_interpreter()
 
@@ -229,7 +235,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, site: Path, direct_url: str | None
     if direct_url is not None:
         (record / "direct_url.json").write_text(direct_url)
     monkeypatch.setattr(sys, "path", [str(site)])
-    return clone()
+    return find_clone()
 
 
 def test_the_clone_is_known_from_pip_s_record(

@@ -21,8 +21,8 @@ from install.checks.existing_channel import (
     Channel,
     channel_findings,
     channel_holders,
+    describe_channel,
     existing_channels,
-    hint,
     missing_channel,
     stopped_host,
 )
@@ -218,19 +218,21 @@ def test_our_holders_are_known_by_their_records(short_tmp: Path) -> None:
 
 
 def test_a_hint_is_given_only_where_it_would_help(place: Place) -> None:
-    assert hint(place.directory) == ""
+    assert describe_channel(place.directory) == ""
     path = place.bind()
-    assert "of its own. To use it: `mcpb bridge --existing-channel` in your MCP client" in hint(
+    assert "of its own. To use it: `mcpb bridge --existing-channel` in your MCP client" in describe_channel(
         place.directory
     )
     path.chmod(0o666)
-    assert hint(place.directory) == ""
+    assert describe_channel(place.directory) == ""
 
 
 def test_who_does_not_use_it_hears_that_others_do(place: Place, mcpb_home: Path) -> None:
     path = place.bind()
     with held(mcpb_home / "run", str(path)):
-        assert "of its own, which mcpb uses for other MCP clients. To use it: " in hint(place.directory)
+        assert "of its own, which mcpb uses for other MCP clients. To use it: " in describe_channel(
+            place.directory
+        )
 
 
 # ── What is wrong ───────────────────────────────────────────────────────────────────────────────────────────

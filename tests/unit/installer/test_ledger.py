@@ -14,12 +14,12 @@ import pytest
 from forked_commands import commands, listing
 from install.browsers import user_data_dir_target
 from install.cli import this_home, this_host
-from install.ledger import Entry, Ledger, LedgerError, read
+from install.ledger import Entry, Ledger, LedgerError, decode_ledger
 from install.plan import install_plan as planning
-from install.plan.apply import ApplyError, apply, look
-from install.plan.ownership import Found, is_our_manifest
+from install.plan.apply import ApplyError, apply_plan, read_place
+from install.plan.ownership import FileState, is_our_manifest
 from install.plan.steps import Write
-from install.wrapper import read as read_wrapper
+from install.wrapper import read_wrapper
 from installer_home import FOREIGN, MANIFEST, foreign, install, live_in, uninstall, use
 from native_host.protocol.wire import HOST_NAME
 
@@ -43,7 +43,7 @@ def vivaldi(home: Path) -> Path:
 
 
 def ledger(home: Path) -> Ledger:
-    return read((home / LEDGER).read_bytes(), home / LEDGER)
+    return decode_ledger((home / LEDGER).read_bytes(), home / LEDGER)
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +96,7 @@ def test_a_damaged_ledger_is_kept_and_after_the_command_that_is_shown_everything
     ended = install()
     assert ended.exit_code == 1
     with pytest.raises(LedgerError) as rejected:
-        read(content.encode(), home / LEDGER)
+        decode_ledger(content.encode(), home / LEDGER)
     command = rejected.value.command
     assert ended.output.rstrip().endswith(f". Run: {command}")
     assert rejected.value.path == home / LEDGER
@@ -157,12 +157,12 @@ def test_a_manifest_that_was_deleted_by_hand_stays_in_the_ledger_and_no_command_
     install()
     (chromium / MANIFEST).unlink()
     (home / WRAPPER).unlink()
-    apply(planning.repair(this_host(), look))
+    apply_plan(planning.plan_repair(this_host(), read_place))
     install()
     install("--browser", "vivaldi", "--extension-id", "a" * 32)
     known = ledger(home)
     assert known.removed == ()
-    assert known.entry(chromium / MANIFEST)
+    assert known.find_entry(chromium / MANIFEST)
     assert not (chromium / MANIFEST).exists()
     uninstall("--browser", "chromium")
     assert "Chromium: taken out earlier" in install().output
@@ -171,10 +171,12 @@ def test_a_manifest_that_was_deleted_by_hand_stays_in_the_ledger_and_no_command_
 def test_what_a_killed_run_did_not_write_is_not_taken_for_deleted_by_hand(
     home: Path, chromium: Path, vivaldi: Path
 ) -> None:
-    plan = planning.install(this_host(), list(map(user_data_dir_target, [chromium, vivaldi])), [], look)
+    plan = planning.plan_install(
+        this_host(), list(map(user_data_dir_target, [chromium, vivaldi])), [], read_place
+    )
     writes = [number for number, step in enumerate(plan.steps) if isinstance(step, Write)]
     plan.steps = plan.steps[: writes[0] + 1]
-    apply(plan)
+    apply_plan(plan)
     assert ledger(home).is_under_way
     install("--browser", "vivaldi")
     assert install().exit_code == 0
@@ -361,7 +363,7 @@ def test_our_manifest_that_was_damaged_is_mended_without_a_word_and_no_copy_of_i
     start = listing(home)
     install("--extension-id", "a" * 32)
     right = listing(home)
-    for mend in (install, lambda: apply(planning.repair(this_host(), look))):
+    for mend in (install, lambda: apply_plan(planning.plan_repair(this_host(), read_place))):
         (chromium / MANIFEST).write_text(damage((chromium / MANIFEST).read_text()))
         assert listing(home) != right
         mend()
@@ -380,14 +382,18 @@ def test_a_sound_manifest_that_starts_another_program_is_not_ours_even_where_we_
     assert ended.exit_code == 1
     assert "points at /bin/cat" in ended.output
     assert "mcpb install-native-host --browser chromium --replace" in ended.output
-    assert planning.repair(this_host(), look).steps == []
+    assert planning.plan_repair(this_host(), read_place).steps == []
     uninstall()
     assert (chromium / MANIFEST).read_text() == FOREIGN
 
 
 def test_a_program_that_cannot_be_seen_is_not_taken_for_gone() -> None:
     entry = Entry(path="/x", what="manifest", sha256="")
-    for found, is_ours in ((Found(), True), (Found(is_hidden=True), False), (Found(mode=0o100700), False)):
+    for found, is_ours in (
+        (FileState(), True),
+        (FileState(is_hidden=True), False),
+        (FileState(mode=0o100700), False),
+    ):
         assert (
             is_our_manifest(FOREIGN.encode(), entry, Path("/w"), {Path("/bin/cat"): found}.__getitem__)
             == is_ours
@@ -555,13 +561,13 @@ def test_uninstalling_another_installation_says_whose_it_is(
 
 def test_two_commands_do_not_change_one_installation_at_once(home: Path, chromium: Path) -> None:
     (home / ".mcpb").mkdir(mode=0o700)
-    plan = planning.install(this_host(), [], [], look)
+    plan = planning.plan_install(this_host(), [], [], read_place)
     directory = os.open(home / ".mcpb", os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     with pytest.raises(ApplyError, match="another mcpb command is changing this installation"):
-        apply(plan)
+        apply_plan(plan)
     os.close(directory)
-    apply(plan)
+    apply_plan(plan)
     assert (home / WRAPPER).exists()
 
 
@@ -576,31 +582,31 @@ def test_repair_rewrites_the_wrapper_and_the_manifests_that_are_still_there(
     (home / WRAPPER).unlink()
     (chromium / MANIFEST).write_text(json.dumps({"name": HOST_NAME, "path": str(home / WRAPPER)}))
     (chromium / MANIFEST).chmod(0o644)
-    apply(planning.repair(this_host(), look))
+    apply_plan(planning.plan_repair(this_host(), read_place))
     assert listing(home) == right
-    assert planning.repair(this_host(), look).steps == []
+    assert planning.plan_repair(this_host(), read_place).steps == []
 
 
 def test_repair_registers_nothing_and_touches_nothing_that_is_not_ours(
     home: Path, chromium: Path, vivaldi: Path
 ) -> None:
-    assert planning.repair(this_host(), look).steps == []
+    assert planning.plan_repair(this_host(), read_place).steps == []
     install()
     (chromium / MANIFEST).unlink()
     (vivaldi / MANIFEST).write_text(FOREIGN)
     (home / WRAPPER).chmod(0o600)
-    apply(planning.repair(this_host(), look))
+    apply_plan(planning.plan_repair(this_host(), read_place))
     assert (home / WRAPPER).stat().st_mode & 0o777 == 0o700
     assert not (chromium / MANIFEST).exists()
     assert (vivaldi / MANIFEST).read_text() == FOREIGN
     (home / WRAPPER).write_text("#!/bin/sh\nexit\n")
-    assert planning.repair(this_host(), look).steps == []
+    assert planning.plan_repair(this_host(), read_place).steps == []
 
 
 def test_repair_forgets_nothing(home: Path, chromium: Path, vivaldi: Path) -> None:
     install()
     uninstall("--browser", "vivaldi")
-    before = planning.ledger_of(this_home(), look)
+    before = planning.ledger_of(this_home(), read_place)
     (home / WRAPPER).unlink()
-    apply(planning.repair(this_host(), look))
-    assert planning.ledger_of(this_home(), look) == before
+    apply_plan(planning.plan_repair(this_host(), read_place))
+    assert planning.ledger_of(this_home(), read_place) == before

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from install.browsers import Target, find_browser, known_browsers
-from install.checks.other_hosts import neighbour_findings, neighbours
+from install.checks.other_hosts import find_other_hosts, neighbour_findings
 from install.checks.policies import managed_policies, policy_findings
 from install.findings import Finding
 from install.machine import Machine
@@ -59,7 +59,7 @@ def test_each_host_is_listed_with_its_program_and_callers_and_ours_is_not(
     register(target, HOST_NAME, alive)
     register(target, "org.example.alive", alive)
     register(target, "org.example.gone", tmp_path / "gone")
-    found = neighbours([target])
+    found = find_other_hosts([target])
     assert [(each.name, each.is_there) for each in found] == [
         ("org.example.alive", True),
         ("org.example.gone", False),
@@ -70,7 +70,7 @@ def test_each_host_is_listed_with_its_program_and_callers_and_ours_is_not(
 def test_what_cannot_be_read_is_listed_by_its_name(target: Target) -> None:
     (target.directory / "org.example.broken.json").write_text("{")
     os.mkfifo(target.directory / "org.example.pipe.json")
-    assert [(each.name, each.program) for each in neighbours([target])] == [
+    assert [(each.name, each.program) for each in find_other_hosts([target])] == [
         ("org.example.broken", ""),
         ("org.example.pipe", ""),
     ]
@@ -78,12 +78,12 @@ def test_what_cannot_be_read_is_listed_by_its_name(target: Target) -> None:
 
 def test_names_that_would_steer_a_terminal_are_shown_as_they_are_written(target: Target) -> None:
     register(target, "org.\x1b[2J\n", Path("/gone\x1b[2J"))
-    (found,) = neighbours([target])
+    (found,) = find_other_hosts([target])
     assert (found.name, found.program) == (r"org.\x1b[2J\n", r"/gone\x1b[2J")
 
 
 def test_a_folder_that_is_not_there_has_no_neighbours(tmp_path: Path) -> None:
-    assert neighbours([Target("Chromium", "chromium", tmp_path / "none")]) == []
+    assert find_other_hosts([Target("Chromium", "chromium", tmp_path / "none")]) == []
 
 
 @pytest.mark.parametrize(("desktop", "taken"), [("alive", "Claude Desktop's"), ("gone", "Claude Code's")])
@@ -93,7 +93,7 @@ def test_of_anthropics_two_hosts_the_one_that_their_extension_would_take_is_name
     alive = a_program(tmp_path, "alive")
     register(target, CLAUDE_CODE, alive)
     register(target, CLAUDE_DESKTOP, alive if desktop == "alive" else tmp_path / "gone")
-    *gone, finding = neighbour_findings(neighbours([target]), {})
+    *gone, finding = neighbour_findings(find_other_hosts([target]), {})
     assert (finding.code, finding.level, finding.command_line) == ("neighbour-order", "note", "")
     assert f"it would start {taken}" in finding.text
     assert [each.code for each in gone] == ["channel-wrapper-gone"] * (desktop == "gone")
@@ -102,7 +102,7 @@ def test_of_anthropics_two_hosts_the_one_that_their_extension_would_take_is_name
 @pytest.mark.parametrize(("name", "whose"), [(CLAUDE_CODE, "Claude Code's"), (CLAUDE_DESKTOP, "Desktop's")])
 def test_one_of_them_alone_is_named_as_well(name: str, whose: str, target: Target, tmp_path: Path) -> None:
     register(target, name, a_program(tmp_path, "alive"))
-    (finding,) = neighbour_findings(neighbours([target]), {})
+    (finding,) = neighbour_findings(find_other_hosts([target]), {})
     assert (finding.code, finding.level, finding.where.text) == ("neighbour-order", "note", "Chromium")
     assert f"{whose} host, the only one that is registered" in finding.text
 
@@ -112,7 +112,7 @@ def test_a_user_s_manifest_stands_before_that_of_all_users(target: Target, tmp_p
     for_all.directory.mkdir()
     register(target, CLAUDE_CODE, a_program(tmp_path, "alive"))
     register(for_all, CLAUDE_CODE, tmp_path / "gone")
-    found = neighbour_findings(neighbours([target, for_all]), {})
+    found = neighbour_findings(find_other_hosts([target, for_all]), {})
     assert [finding.code for finding in found] == ["neighbour-order"]
 
 
@@ -130,9 +130,9 @@ def a_wrapper(folder: Path, *words: object) -> Path:
 def test_a_wrapper_is_there_as_long_as_what_it_runs(target: Target, tmp_path: Path) -> None:
     version = a_program(tmp_path, "2.1.329")
     register(target, CLAUDE_CODE, a_wrapper(tmp_path, version, "--chrome-native-host"))
-    (before,) = neighbours([target])
+    (before,) = find_other_hosts([target])
     version.unlink()
-    (after,) = neighbours([target])
+    (after,) = find_other_hosts([target])
     assert (before.is_there, before.lacks) == (True, "")
     assert (after.is_there, after.lacks) == (False, str(version))
 
@@ -143,7 +143,7 @@ def test_of_what_an_interpreter_is_given_only_scripts_must_be_there(
 ) -> None:
     node = a_program(tmp_path, "node")
     register(target, CLAUDE_CODE, a_wrapper(tmp_path, node, tmp_path / script, "--chrome-native-host"))
-    (found,) = neighbours([target])
+    (found,) = find_other_hosts([target])
     assert found.is_there == is_there
 
 
@@ -152,7 +152,7 @@ def test_what_is_gone_is_named_with_the_way_to_it_and_is_nobody_s_host(
 ) -> None:
     wrapper = a_wrapper(tmp_path, "/opt/claude/2.1.300", "--chrome-native-host")
     manifest = register(target, CLAUDE_CODE, wrapper)
-    (finding,) = neighbour_findings(neighbours([target]), {})
+    (finding,) = neighbour_findings(find_other_hosts([target]), {})
     assert (finding.code, finding.level, finding.where.text) == ("channel-wrapper-gone", "note", "Chromium")
     assert f"{manifest} names {wrapper}, which starts /opt/claude/2.1.300, which is not" in finding.text
 
@@ -164,7 +164,7 @@ def test_a_program_that_names_no_other_is_taken_for_what_it_is(
     program = a_program(tmp_path, "alive")
     program.write_text(text)
     register(target, CLAUDE_CODE, program)
-    (found,) = neighbours([target])
+    (found,) = find_other_hosts([target])
     assert found.is_there
 
 

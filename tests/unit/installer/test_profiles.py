@@ -17,8 +17,8 @@ from install.checks.profiles import (
     firefox_profiles,
     is_used_in,
 )
-from install.findings import public
-from install.host_manifest import OUR_CALLERS, origin
+from install.findings import public_value
+from install.host_manifest import OUR_CALLERS, extension_origin
 from native_host import __version__
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 
@@ -194,7 +194,7 @@ def installed(extension_id: str = EXTENSION_ID, **fields: Any) -> InstalledExten
 
 
 def judged(*found: InstalledExtension, admitted: tuple[str, ...] = OUR_CALLERS) -> list[tuple[str, str, str]]:
-    findings = extension_findings(public("Chromium"), "chromium", found, admitted)
+    findings = extension_findings(public_value("Chromium"), "chromium", found, admitted)
     assert all(finding.where.text == "Chromium" for finding in findings)
     return [(finding.code, finding.level, finding.command_line) for finding in findings]
 
@@ -213,7 +213,7 @@ def test_what_is_wrong_with_it_comes_with_what_mends_it() -> None:
 
 
 def test_another_id_that_may_start_the_host_is_all_right() -> None:
-    assert judged(installed(OTHER_ID), admitted=(origin(OTHER_ID),)) == []
+    assert judged(installed(OTHER_ID), admitted=(extension_origin(OTHER_ID),)) == []
 
 
 def test_what_is_wrong_in_one_profile_only_warns_while_another_works() -> None:

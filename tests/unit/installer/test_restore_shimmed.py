@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from install.installation import Home
+from install.installation import InstallationPaths
 from install.plan import uninstall_plan
-from install.plan.apply import apply, look
+from install.plan.apply import apply_plan, read_place
 from installer_home import install, live_in, uninstall, use
 
 RECORDED = Path(__file__).parents[2] / "data/shimmed_home"
@@ -157,10 +157,10 @@ def test_a_script_of_another_program_stays(shimmed: ShimmedHome) -> None:
 @pytest.mark.parametrize("done", range(5))
 def test_an_interrupted_restoration_is_completed_by_the_next_run(shimmed: ShimmedHome, done: int) -> None:
     original = shimmed.write()
-    home = Home(shimmed.home / ".mcpb", shimmed.home)
-    plan = uninstall_plan.uninstall(home, [], look)
+    home = InstallationPaths(shimmed.home / ".mcpb", shimmed.home)
+    plan = uninstall_plan.plan_uninstall(home, [], read_place)
     assert len(plan.steps) > done
-    apply(replace(plan, steps=plan.steps[:done]))
+    apply_plan(replace(plan, steps=plan.steps[:done]))
     assert Path(json.loads(shimmed.manifest.read_bytes())["path"]).name in (
         shimmed.script.name,
         "chrome-native-host",

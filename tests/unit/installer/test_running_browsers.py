@@ -173,7 +173,7 @@ PS_TEXT = f"""\
 
 
 def test_on_macos_ps_tells(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_module, "_ps", lambda: PS_TEXT)
+    monkeypatch.setattr(running_module, "_run_ps", lambda: PS_TEXT)
     mac = Machine("macos", machine.user_home, {}, machine.root)
     found = {each.pid: each for each in seen(mac, uid=501)}
     assert found[103].profile == Path("/Users/ada/p")
@@ -184,7 +184,7 @@ def test_on_macos_ps_tells(machine: Machine, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_ps_takes_these_options_here_as_well() -> None:
-    assert str(os.getpid()) in running_module._ps()
+    assert str(os.getpid()) in running_module._run_ps()
     assert PS[0] == "ps"
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from forked_commands import listing
 from install.cli import install_native_host
-from install.interpreter import unreachable
+from install.interpreter import find_unreachable
 from install.machine import Machine
 from installer_home import FIREFOX_MANIFEST, MANIFEST, install, live_in, uninstall, use
 from native_host.ipc import endpoint
@@ -221,7 +221,7 @@ def root(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / folder).mkdir(parents=True)
     machine = Machine("linux", home, os.environ, root)
     monkeypatch.setattr("install.cli.this_machine", lambda: machine)
-    monkeypatch.setattr("install.cli.unreachable", lambda _interpreter: None)
+    monkeypatch.setattr("install.cli.find_unreachable", lambda _interpreter: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return root
 
@@ -275,12 +275,12 @@ def test_without_root_it_says_sudo(root: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_python_that_other_users_cannot_reach_is_refused_with_the_closed_folder(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("install.cli.unreachable", unreachable)
+    monkeypatch.setattr("install.cli.find_unreachable", find_unreachable)
     python = home / "private/bin/python"
     python.parent.mkdir(parents=True)
     python.touch(mode=0o755)
     (home / "private").chmod(0o700)
-    closed = unreachable(python)
+    closed = find_unreachable(python)
     assert closed in python.parents
     monkeypatch.setattr("sys.executable", str(python))
     ended = install("--system")

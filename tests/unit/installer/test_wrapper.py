@@ -27,28 +27,28 @@ def a_wrapper(interpreter: str, mcpb_home: str | None = None, home: str | None =
 
 def written(tmp_path: Path, made: Wrapper) -> str:
     path = tmp_path / "wrapper with a space"
-    path.write_text(wrapper.script(made))
+    path.write_text(wrapper.make_script(made))
     path.chmod(0o700)
     return str(path)
 
 
 def test_a_wrapper_tells_what_it_was_made_from(tmp_path: Path) -> None:
     made = a_wrapper("/opt/it's here/$HOME/`id`/python\n3", "/tmp/“home”", "/home/o'ana")
-    assert wrapper.read(wrapper.script(made)) == made
-    assert wrapper.read("#!/bin/sh\necho\n") is None
+    assert wrapper.read_wrapper(wrapper.make_script(made)) == made
+    assert wrapper.read_wrapper("#!/bin/sh\necho\n") is None
 
 
 def test_the_third_line_tells_version_and_interpreter_in_one_line_whatever_the_path() -> None:
-    lines = wrapper.script(a_wrapper("/opt/a b/python")).split("\n")
-    assert lines[2] == wrapper.stamp("1.2.3", "/opt/a b/python") == "# mcpb 1.2.3 /opt/a b/python"
-    assert wrapper.stamp("1.2.3", "/opt/a\nrm -rf /") == "# mcpb 1.2.3 /opt/a rm -rf /"
+    lines = wrapper.make_script(a_wrapper("/opt/a b/python")).split("\n")
+    assert lines[2] == wrapper.make_stamp("1.2.3", "/opt/a b/python") == "# mcpb 1.2.3 /opt/a b/python"
+    assert wrapper.make_stamp("1.2.3", "/opt/a\nrm -rf /") == "# mcpb 1.2.3 /opt/a rm -rf /"
 
 
 def test_a_wrapper_of_any_version_is_known_as_ours_by_its_second_line(tmp_path: Path) -> None:
-    ours = wrapper.script(a_wrapper("/python"))
+    ours = wrapper.make_script(a_wrapper("/python"))
     assert wrapper.is_ours(ours)
     assert wrapper.is_ours(ours.replace('"interpreter"', '"something else"'))
-    assert wrapper.read(ours.replace('"interpreter"', '"something else"')) is None
+    assert wrapper.read_wrapper(ours.replace('"interpreter"', '"something else"')) is None
     assert not wrapper.is_ours("#!/bin/sh\n# Written by somebody\n")
 
 

@@ -47,11 +47,11 @@ class PageContent:
     """Everything that the page shows."""
 
     status: Mapping[str, Any]
-    """Result of `status_snapshot.status`."""
+    """Result of `status_snapshot.make_status`."""
     running: Sequence[Mapping[str, Any]]
-    """Result of `status_snapshot.running`."""
+    """Result of `status_snapshot.running_calls`."""
     tools: Mapping[str, Mapping[str, Any]]
-    """Result of `status_snapshot.tools`: the tools to show, by public name."""
+    """Result of `status_snapshot.find_tools`: the tools to show, by public name."""
     tool_count: int
     """Number of tools that match `query`."""
     url: str

@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from bridge.diagnostics.connection_problem import Problems
-from bridge.diagnostics.status_snapshot import Rules, running, status, tools
+from bridge.diagnostics.status_snapshot import Rules, find_tools, make_status, running_calls
 from bridge.frontends.http.status_page.html import PageContent
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
@@ -59,13 +59,13 @@ class StatusUpdates:
         """Return the current content of the page."""
         self._read_calls()
         query = query[:_MAX_QUERY]
-        found = status(self._router, self._links, list(self._calls), rules=self._rules())
+        found = make_status(self._router, self._links, list(self._calls), rules=self._rules())
         approvals, problem = self._read_approvals()
         found["problems"] += [problem] if problem else []
-        running_calls = running(self._router, trio.current_time(), time.time())
-        shown, count = tools(self._router.catalog, query, SHOWN_TOOLS)
+        running = running_calls(self._router, trio.current_time(), time.time())
+        shown, count = find_tools(self._router.catalog, query, SHOWN_TOOLS)
         return PageContent(
-            found, running_calls, shown, count, self._url, query, self._transports(), approvals
+            found, running, shown, count, self._url, query, self._transports(), approvals
         )
 
     async def watch_changes(
