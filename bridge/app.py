@@ -116,7 +116,7 @@ def _site_rules_of(policy: Policy, approved: list[str] | None, session_id: str) 
 def _channel_holders(settings: ChannelSettings) -> HolderProcesses | None:
     if not settings.attach:
         return None
-    # What looks for another product's sockets is imported by nobody else.
+    # Only this branch needs the scan of the existing channel's sockets.
     from bridge.links.holder_processes import HolderProcesses  # noqa: PLC0415
 
     return HolderProcesses(settings.only_directory)
@@ -291,7 +291,7 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
 
 
 async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
-    # What HTTP needs is imported by nobody else.
+    # Only `mcpb serve` needs these modules.
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
     from bridge.frontends.existing_channel.channel_server import (  # noqa: PLC0415
         TRANSPORT,

@@ -70,7 +70,7 @@ _WORDS: dict[int, _Words] = {
     Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before calling again."),
     Code.TOO_LARGE: _Words("That is too large to be passed on", "Ask for less, or in parts."),
     Code.NAVIGATED: _Words("The page went to another document", _AGAIN),
-    Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the person who set it."),
+    Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the user who set it."),
     Code.RATE_LIMITED: _Words("Too many calls", "Wait, then call again."),
     Code.NOT_YOURS: _Words("That tab is not this session's", "Use a tab of your own."),
     Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),

@@ -18,7 +18,7 @@ def main() -> int:
 
 
 async def _serve_until_interrupted(url: str) -> None:
-    # The signals are heard before the address is said: who reads it may end us at once.
+    # Handle signals before the address is printed: a reader may send one at once.
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         print(f"{shop.TITLE}, a small shop with tools, is open at {url} until Ctrl-C.", flush=True)
         print("Open it in the browser that has the mcpb extension. Its tools: mcpb tools", flush=True)

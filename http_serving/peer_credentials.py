@@ -75,7 +75,7 @@ def _end(name: Any) -> TcpAddress:
 
 
 _FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
-"""By these a proxy says that it speaks for somebody else."""
+"""Headers with which a proxy names its client."""
 
 
 class Kind(Enum):

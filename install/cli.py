@@ -374,7 +374,7 @@ class _CommandOptions:
         held = held_by_running_hosts(os.environ, home.path) if self.level == "user" else []
         return [
             f"{folder} is in use by the native host of a running browser, or by what connects MCP clients to "
-            "another product's channel (until 5 s after the last). To remove it as well, close them and run "
+            "Claude in Chrome (until 5 s after the last). To remove it as well, close them and run "
             "this again"
             for folder in held
         ]

@@ -58,7 +58,7 @@ def pack_extension(file: Path, kind: Kind = "chromium") -> None:
     """Write the extension as a zip, whole or not at all, in place of an earlier zip of mcpb's.
 
     Raises:
-        UnpackedError: the directory is missing, the file is another one, or it cannot be written.
+        UnpackedError: the directory is missing, or the file is not a zip of mcpb or cannot be written.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".mcpb-", dir=file.parent) as beside:

@@ -33,7 +33,7 @@ _NAME: dict[Kind, re.Pattern[str]] = {
     "firefox": re.compile(r"\w+(\.\w+)*"),
 }
 # What Chromium takes for the pattern of one extension: a host without wildcards, and a path. It does not ask
-# for 32 letters from a to p, and a pattern for any scheme, which admits nobody, spoils nothing (seen with
+# for 32 letters from a to p, and a pattern for any scheme, which admits no extension, is harmless (seen with
 # Chromium 150).
 _ORIGIN_PATTERN = re.compile(r"(?:chrome-extension|\*)://[^/*:@]+/.*")
 # Chromium's JSON has comments, line feeds in texts, \x41 and \v besides (base/json/json_reader.h; seen).

@@ -86,7 +86,7 @@ current=$prefix/venv
 
 here=$(dirname "$0")
 if ! [ -f "$here/install.sh" ] || ! grep -q '^name = "mcpb"' "$here/../pyproject.toml" 2>/dev/null; then
-    fail "install.sh installs the clone of mcpb that it lies in, and there is none around it." \
+    fail "install.sh installs the clone of mcpb that it lies in, and it lies in no clone." \
         "Clone mcpb, then run install/install.sh there. Nothing was changed."
 fi
 clone=$(CDPATH='' cd -- "$here/.." && pwd)
@@ -117,7 +117,7 @@ new=
 recorded=
 has_written=
 if [ ! -e "$prefix" ] && [ "$(readlink "$bin/mcpb" || true)" = "$current/bin/mcpb" ]; then
-    # Somebody moved the folder away, and with it the record: what has nothing else in it is taken to be ours.
+    # The directory and its record were moved away: a directory without other files counts as mcpb's.
     made="$HOME/.local
 $data
 $bin
@@ -243,7 +243,7 @@ link() {
         return 0
     fi
     if [ -e "$bin/$1" ] || [ -L "$bin/$1" ]; then
-        say "$bin/$1 is another program and stays as it is." \
+        say "$bin/$1 does not belong to mcpb and stays unchanged." \
             "To have this one there: mv $(quoted "$bin/$1") $(quoted "$bin/$1.other"), then run this again."
         return 1
     fi
@@ -265,7 +265,7 @@ say "Installed: $("$mcpb" --version)" ""
 
 ended=0
 if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
-    say "Nobody is there to ask: nothing new was registered with browsers."
+    say "stdin is not a terminal: nothing new was registered with browsers."
 else
     "$mcpb" install-native-host $yes || ended=$?
     [ "$ended" -eq 0 ] || say "mcpb is installed. Nothing new was registered with browsers."
@@ -277,5 +277,5 @@ case :$PATH: in
 *:"$bin":*) ;;
 *) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
 esac
-# A person has read what was refused; a script is told, unless there is merely no browser yet (3).
+# A user has read the refusal; a script gets an exit code, unless there is no browser yet (3).
 [ -z "$yes" ] || [ "$ended" -eq 3 ] || exit "$ended"

@@ -120,7 +120,7 @@ install_node_packages() {
     stamp node_modules/lock.stamp package-lock.json
 }
 
-# Another product's native host, beside which ours is tested. It is run by these tests alone, hence no scripts.
+# Native host of Claude in Chrome, for interoperability tests only, hence no scripts.
 install_other_host() {
     [ "$(uname -sm)" = "Linux x86_64" ] || return 0
     up_to_date tests/data/interop/node_modules/lock.stamp tests/data/interop/package-lock.json && return 0
@@ -139,7 +139,7 @@ has_firefox() {
     PYTHONPATH=tests/support .venv/bin/python -c 'import sys; from real_firefox import find_firefox; sys.exit(find_firefox() is None)'
 }
 
-# bring_browser CHECK NAME PACKAGE VARIABLE VALUE: the variable is set but empty where a person wants to do without.
+# bring_browser CHECK NAME PACKAGE VARIABLE VALUE: the variable is set but empty to do without it.
 bring_browser() {
     "$1" && return 0
     if [ -z "$5" ]; then
@@ -173,8 +173,8 @@ test)
         fail "CI=true: the tests in real browsers are not optional."
     fi
     if ! install_other_host; then
-        [ "${CI:-}" != true ] || fail "CI=true: the tests beside another product's host are not optional."
-        say "Missing: another product's native host. The tests beside it are left out."
+        [ "${CI:-}" != true ] || fail "CI=true: the tests with the native host of Claude in Chrome are not optional."
+        say "Missing: the native host of Claude in Chrome. Its tests are left out."
     fi
     ;;
 *)

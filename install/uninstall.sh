@@ -124,7 +124,7 @@ if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
         "To remove that as well: rm -r $(quoted "$home")"
 fi
 if [ -z "$yes" ] && ! { [ -t 0 ] && [ -t 1 ]; }; then
-    say "Nobody is there to ask: add --yes. Nothing was removed."
+    say "stdin is not a terminal: pass --yes. Nothing was removed."
     exit 2
 fi
 
@@ -159,7 +159,7 @@ registered() { "$python" -I -c 'from install.wrapper_repair import registered_in
 
 unregister() {
     "$python" -I -m bridge uninstall-native-host $purge "$1" ||
-        fail "Nothing was removed. Mend what it says, then run this again."
+        fail "Nothing was removed. Fix the reported error, then run this again."
 }
 
 # is_here FILE: below our folder, by whatever name.

@@ -3,7 +3,7 @@
 Usually there is nothing to do, so the check is one small read without imports. It repairs this installation's
 wrapper only: one that starts another existing Python, is of a newer mcpb, or was edited stays.
 """
-# ruff: noqa: PLC0415  (what mends is imported when there is something to mend)
+# ruff: noqa: PLC0415  (imports wait until a repair is necessary)
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _repair() -> str:
     from install.plan import install_plan as planning
     from install.plan.ownership import installed_wrapper
 
-    if is_temporary(Path(sys.prefix)):  # a trial: what it mended would be gone with it
+    if is_temporary(Path(sys.prefix)):  # A trial: its repair would not last.
         return ""
     home = InstallationPaths(mcpb_home(), user_home())
     with suppress(OSError, SubprocessError, LedgerError, InterpreterError, apply.ApplyError):
@@ -82,8 +82,8 @@ def _repair() -> str:
             return ""
         apply.apply_plan(plan)
         if is_gone:
-            return f"Mended: browsers start mcpb with {sys.executable}, because {known.interpreter} is gone."
-        return f"Mended: browsers start mcpb {__version__}; the native host was that of {known.version}."
+            return f"Repaired the wrapper: it starts {sys.executable}, because {known.interpreter} is gone."
+        return f"Repaired the wrapper: it starts mcpb {__version__} instead of {known.version}."
     return ""
 
 

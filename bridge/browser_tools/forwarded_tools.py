@@ -114,7 +114,7 @@ async def run_forwarded(
     except CallError as error:
         if error.code == Code.GONE and not error.handed:
             await context.wait_discovered()
-            context.current_browser()  # what has become of it is told, and what helps
+            context.current_browser()  # Raises with the reason and the remedy.
         raise
 
 
@@ -367,7 +367,7 @@ def _make_result(channel: Browser, words: _ChannelResult, *, tells: bool) -> Too
         message = f"{who} says that it could not do that."
     elif not tells:
         return ToolResult(
-            ForwardedOutput(message=f"{who} has done it. What it said may not be told.", said="")
+            ForwardedOutput(message=f"{who} has done it. Its answer is hidden by your rules.", said="")
         )
     told = ForwardedOutput(message=message, said=words.text)
     return ToolResult(told, page=words.text, origin=who, images=words.images, is_error=words.is_error)

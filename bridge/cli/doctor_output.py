@@ -27,7 +27,7 @@ def as_text(diagnosis: DoctorReport, width: int = 0) -> Iterator[str]:
     """
     yield from _wrap_text("", f"mcpb {diagnosis.version}: {diagnosis.verdict}", 0, width)
     if diagnosis.is_fixing:
-        yield from ("", "Mended")
+        yield from ("", "Fixed")
         yield from (f"  {_OK} {text}" for text in diagnosis.fixed)
         if not diagnosis.fixed:
             yield f"  {_MARKS['note']} {_NOTHING}"

@@ -108,7 +108,7 @@ async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], 
     done = [f"{answer.browser}: {target} is {goes}." for answer in answers if not answer.error]
     failed = [f"{each.browser}: {target} is not {goes}: {each.error}" for each in answers if each.error]
     if not browsers:
-        done = [f"{target} is {goes}. No browser is connected now; one that connects is told."]
+        done = [f"{target} is {goes}. No browser is connected now; it applies as soon as one connects."]
     elif paused:
         tabs = [(browser_name(each), tab) for each in browsers for tab in affected_tabs(each, target)]
         lines = [f"  {browser}: {tab_line(tab)}" for browser, tab in tabs]

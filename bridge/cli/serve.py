@@ -169,14 +169,14 @@ def _print_address(url: str, published: Path | None, settings: HttpSettings) -> 
     if settings.socket:
         lines.append(f"Unix socket: {settings.socket}")
     if published:
-        lines.append(f"Clients made for another product's socket find: {published}")
+        lines.append(f"Clients of Claude in Chrome connect to: {published}")
     if settings.host not in LOOPBACK_NAMES:
         lines.append(
             "Other machines reach it by an address of this one, or by a name that is among allowed_hosts "
             "(under [http] in config.toml). Nothing on the way is encrypted."
         )
     lines.append("The status page: mcpb status --web")
-    with suppress(BrokenPipeError):  # nobody wants to know
+    with suppress(BrokenPipeError):  # The reader has gone.
         click.echo("\n".join(lines))
 
 

@@ -101,7 +101,7 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (went away just now)"
     yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
-    extension = "another product's extension" if browser["isChannel"] else f"extension {browser['extension']}"
+    extension = "Claude in Chrome" if browser["isChannel"] else f"extension {browser['extension']}"
     yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
     for tab, line in zip(

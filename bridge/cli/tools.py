@@ -77,7 +77,7 @@ def call(
 
     Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'.
 
-    Each call is a session of its own, and tabs that it opens are nobody's afterwards. Several steps go into
+    Each call is a session of its own, and its tabs are unowned afterwards. Several steps go into
     one call of browser_batch:
 
     \b

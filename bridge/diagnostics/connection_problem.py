@@ -20,7 +20,7 @@ _NO_BROWSER = (
     f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
 )
 _ONLY_A_CHANNEL = (
-    "Only another product's extension is connected, and no tools of pages come through that: they need "
+    "Only the extension of Claude in Chrome is connected, which offers no page tools: they need "
     f"mcpb's own extension. To add it, run: {EXTENSION}"
 )
 

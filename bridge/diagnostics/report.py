@@ -384,7 +384,7 @@ def _browser_details(browser: KnownBrowser) -> dict[Hop, Part]:
 
 
 def _describe_extension(seen: ObservedBrowser) -> str:
-    return f"{seen.brand}, another product's" if seen.is_channel else f"version {seen.extension_version}"
+    return f"{seen.brand}, not of mcpb" if seen.is_channel else f"version {seen.extension_version}"
 
 
 def _shared_hops(
@@ -463,7 +463,7 @@ def _waiting_message(browsers: Sequence[Part]) -> Message:
 def _connected_message(browser: KnownBrowser) -> Message:
     tools = _format_count(sum(seen.tools for seen in browser.profiles), "tool")
     is_channel = all(seen.is_channel for seen in browser.profiles)
-    about = "another product's extension" if is_channel else tools
+    about = "the extension of Claude in Chrome" if is_channel else tools
     return Message(template=f"{{browser}} ({about})", values={"browser": browser.name})
 
 

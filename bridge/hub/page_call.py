@@ -102,7 +102,7 @@ class PageCall:
         self._missed: set[ToolIdentity] = set()
         """The tools that were not there when they were called."""
         self._profile: str | None = None
-        """Profile of the first attempt: another profile is another account."""
+        """Profile of the first attempt: other profiles are other accounts."""
         self._refused: CallError | None = None
         """By the tool that was missed last."""
         self._doubts: tuple[Doubt, ...] = ()

@@ -115,7 +115,7 @@ class HolderProcesses:
         """Our bridge ends; other bridges may need the holders that it has started."""
         for started in self._started.values():
             if started.is_running and started.process:
-                started.process.returncode = 0  # it goes on without a parent: nobody is to complain of that
+                started.process.returncode = 0  # It continues without a parent: avoid the warning.
         self._started.clear()
 
     def explain_missing(self, stopped_host: Callable[[], str] = lambda: "") -> str:
@@ -125,7 +125,7 @@ class HolderProcesses:
         processes, so it is called last.
         """
         if any(not channel.fault for channel in self._found):
-            return "An existing channel was found, but nobody is connected to it yet."
+            return "An existing channel was found, but no holder is connected to it yet."
         if (last := self._last) and last.pid and proc.is_running(last.pid):
             return f"{describe_ended_host(last.path, last.pid)}."
         if stopped := stopped_host():

@@ -125,7 +125,7 @@ class HostConnection:
 
     def close(self) -> None:
         """Fail all pending requests."""
-        while self._waiting or self._in_flight:  # one at a time: who is told may give up another
+        while self._waiting or self._in_flight:  # One at a time: a callback may cancel another one.
             request = next(iter(self._waiting or self._in_flight.values()))
             self._waiting.pop(request, None)
             self._in_flight.pop(request.raw_id, None)
@@ -257,7 +257,7 @@ class HostConnection:
     def _pending_for(self, message: Envelope) -> PendingRequest:
         pending = self._in_flight.get(bytes(message.for_))
         if pending is None:
-            raise CallError(Code.GONE, "nobody waits for the call that asks this", handed=False)
+            raise CallError(Code.GONE, "the call of this question has ended", handed=False)
         return pending
 
     async def _put_question(

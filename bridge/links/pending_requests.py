@@ -63,7 +63,7 @@ class PendingRequest(ABC):
     def _close_question(self) -> None:
         self.is_over = True
         self._deadlines.discard(self)
-        if self._question:  # nobody waits for the answer to it either
+        if self._question:  # Its answer is not needed either.
             self._question.scope.cancel()
 
     def report_progress(self, progress: wire.Progress) -> None:
@@ -87,7 +87,7 @@ class PendingRequest(ABC):
             CallError: no user can be asked now.
         """
         if self._observer.on_question is None:
-            text = "this MCP client cannot ask the person: the page has to do without an answer"
+            text = "this MCP client cannot ask the user: the page gets no answer"
             raise CallError(Code.METHOD_NOT_FOUND, text, handed=False)
         if self._question:
             text = "another question of this call is open: ask again when it is answered"
@@ -116,7 +116,7 @@ class PendingRequest(ABC):
             self._deadlines.note_earlier(self)
         if question.scope.cancelled_caught:
             raise CallError(Code.GONE, "the call that asked has ended", handed=True)
-        raise CallError(Code.TIMED_OUT, f"nobody answered within {QUESTION_S:g} s", handed=True)
+        raise CallError(Code.TIMED_OUT, f"the user did not answer within {QUESTION_S:g} s", handed=True)
 
 
 class Question:

@@ -50,7 +50,7 @@ def make_tool_list(era: Era, tools: bytes) -> Parts:
     """Return the result of `tools/list`; `tools` is a JSON array."""
     if era is Era.HANDSHAKE:
         return (b'{"tools":', tools, b"}")
-    # Immediately stale: pages change at any time, and a client that can hear is told.
+    # Immediately stale: pages change at any time, and clients that listen are notified.
     return (
         _COMPLETE,
         _make_envelope(era, None).stamp,

@@ -42,7 +42,7 @@ class ElicitationRequest(NamedTuple):
     @property
     def failure(self) -> str:
         """Error text if the client has no answer."""
-        return "the MCP client failed to ask the person"
+        return "the MCP client failed to ask the user"
 
     @property
     def params(self) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class SuspendedCalls:
         if call is None or trio.current_time() >= call.expires_at:
             # The text holds for every unknown state, so that none has to be remembered.
             raise RetryError(
-                "The question is closed: it was answered already, or nobody answered it within "
+                "The question is closed: it was answered already, or not answered within "
                 f"{QUESTION_S:g} s and its call was cancelled. Its call may have run, and was not started "
                 "again: look at the page before you repeat it, without requestState."
             )

@@ -148,7 +148,7 @@ class SdkSession:
     def _add_request(self, request: JSONRPCRequest, client: Client) -> None:
         key = coerce_request_id(request.id)
         if earlier := self._asked.get(key):
-            earlier.settle()  # whose answer is whose cannot be told any more
+            earlier.settle()  # Responses with one id cannot be distinguished.
             earlier.client.forgo()
         asked = _PackageRequest(self._asked, self._requests, key, client)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
@@ -293,7 +293,7 @@ class _PackageRequest:
         """Do nothing: the package has responded."""
 
 
-class _Answer(Exception):  # noqa: N818  (it is none)
+class _Answer(Exception):  # noqa: N818  (it carries a result)
     """A handler's result, past the package's own shaping: that would leave out what it does not know."""
 
     def __init__(self, found: Parts) -> None:

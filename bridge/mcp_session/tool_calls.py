@@ -131,8 +131,8 @@ def _format_outcome(outcome: Outcome, era: Era) -> Parts | ProtocolError:
         if isinstance(outcome, PageResult):
             return call_results.of_page(outcome.result, era, outcome.origin)
         return call_results.of_bridge(outcome, era)
-    except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
-        _log.exception("a result could not be told")
+    except Exception as error:  # noqa: BLE001  (other calls go on)
+        _log.exception("A result could not be encoded.")
         return to_mcp(error)
 
 

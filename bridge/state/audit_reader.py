@@ -172,7 +172,7 @@ def _read_backwards(file: BinaryIO) -> Iterator[bytes]:
         block = os.pread(file.fileno(), end - start, start)
         rest, *lines = (block + rest).split(b"\n")
         yield from reversed(lines)
-        end, rest = start, rest[:_BLOCK_BYTES]  # no line of ours is that long
+        end, rest = start, rest[:_BLOCK_BYTES]  # mcpb writes no line of this length.
     yield rest
 
 

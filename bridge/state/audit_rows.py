@@ -28,7 +28,7 @@ def format_row(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _clean_text(of: Mapping[str, Any], key: str) -> str:
-    return single_line(str(of.get(key, "")), _MAX_TEXT)  # whoever may write to the file has written it
+    return single_line(str(of.get(key, "")), _MAX_TEXT)  # The file is untrusted.
 
 
 def _format_tool(line: Mapping[str, Any]) -> str:

@@ -171,7 +171,7 @@ class SimulatedBrowser:
     def _origin(self) -> str:
         return f"chrome-extension://{self.hello.extension.id}/"
 
-    # ── What is heard ───────────────────────────────────────────────────────────────────────────────────────
+    # ── Received messages ──────────────────────────────────────────────────────────────────────────────────
 
     def heard(self, method: str) -> list[Envelope]:
         """Return the received messages with this method."""

@@ -60,7 +60,7 @@ _LENGTH_BYTES = 4
 """Before each message."""
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# What a program says is not ours to trust: only a plain command of ours is passed on to be pasted in a shell.
+# The output is untrusted: only a plain command of mcpb is shown as a command.
 _PLAIN_COMMAND = re.compile(r"mcpb [\w.@{}=/ -]+")
 
 

@@ -42,7 +42,7 @@ LARGEST_BYTES = 8 * 1024 * 1024
 """Bytes of a file: Preferences of well-used profiles have some MiB."""
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of all files of a browser."""
-# Chromium's ManifestLocation: loaded from a folder by the person, or with --load-extension.
+# Chromium's ManifestLocation: loaded from a directory by the user, or with --load-extension.
 _UNPACKED = {4, 8}
 
 _NUMBER = re.compile(r"[0-9]{1,9}")

@@ -27,7 +27,7 @@ PS = ("ps", "-axo", "pid=,uid=,command=")
 PS_SECONDS = 5.0
 PLACES = ("HOME", "XDG_CONFIG_HOME", "CHROME_CONFIG_HOME")
 """Variables that say where a browser's folders are."""
-# A browser's other processes are told so: Chromium's by --type=renderer and so on, Firefox's by -contentproc.
+# Arguments of a browser's child processes: in Chromium --type=renderer and so on, in Firefox -contentproc.
 _CHILD = re.compile(r"(^|\s)(--type=|-contentproc(\s|$))")
 
 

@@ -97,7 +97,7 @@ def _describe_failure(step: Step, error: OSError) -> str:
             f"{step.path} cannot be moved to another disk. Move it away yourself, then run the command again"
         )
     return (
-        f"{step.path}: {error.strerror}. The steps before it were done: when the cause is mended, run the "
+        f"{step.path}: {error.strerror}. The steps before it were done: remove the cause, then run the "
         "command again to do the rest, or mcpb uninstall-native-host to undo them"
     )
 

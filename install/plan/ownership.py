@@ -107,17 +107,17 @@ def registered_callers(content: bytes, kind: Kind) -> list[str]:
     return [item for item in callers_in(content, kind) if is_caller(item, kind)]
 
 
-# ── Refusals: empty when there is none ──────────────────────────────────────────────────────────────────────
+# ── Refusals: empty without a reason ──────────────────────────────────────────────────────────────────────
 
 
 def refused_home(home: Path, look: Look) -> str:
     """Return the reason why mcpb's home is unusable."""
     above = look(home.parent)
     if not above.mode:
-        # Made by us, it would be nobody's if we were interrupted before the ledger is there.
+        # After an interruption before the ledger exists, the new directory would be unowned.
         return f"there is no folder {home.parent} for mcpb's own. Run: mkdir -p {_quote_path(home.parent)}"
     if not (above.is_users or above.is_roots):
-        return f"{home.parent} is another user's, who could change what the browser starts. {_ELSEWHERE}"
+        return f"{home.parent} belongs to another user, who could replace the program. {_ELSEWHERE}"
     if above.mode & stat.S_IWOTH and not above.mode & stat.S_ISVTX and stat.S_ISDIR(above.mode):
         return f"{home.parent} {_EXPOSED}. Run: chmod o-w {_quote_path(home.parent)}"
     inside = [home, HomeLayout(home).state.path]
@@ -142,7 +142,7 @@ def refused_manifest_folder(path: Path, look: Look) -> str:
     """Return the reason why no manifest may be changed in this directory, existing or not."""
     above = look(path.parent)
     if above.mode and not above.is_users:
-        return f"{path.parent} is another user's. Run the command as that user"
+        return f"{path.parent} belongs to another user. Run the command as that user"
     return _refused_folder(path, look(path)) or _refused_making(path, look)
 
 

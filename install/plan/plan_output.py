@@ -22,7 +22,7 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     """
     for step in filter(_is_anothers, plan.steps):
         verb, text = _format_line(step)
-        yield verb, f"{text} (another product's)"
+        yield verb, f"{text} (belongs to another program)"
     for path in plan.kept:
         yield "keep", str(path)
     ledger = [step for step in plan.steps if step.path == HomeLayout(plan.home).ledger]

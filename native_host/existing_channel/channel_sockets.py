@@ -39,7 +39,7 @@ class FoundChannel:
 
     @property
     def mend(self) -> str:
-        """Command that makes it usable; empty if there is none."""
+        """Command that makes it usable; empty without one."""
         return f"chmod 700 {shlex.quote(str(self.path.parent))}" if self.is_directory_open else ""
 
 
@@ -85,7 +85,7 @@ def describe_ended_host(path: Path, pid: int | None) -> str:
 def describe_stopped_host(pid: int) -> str:
     """Return the text about a host that has closed its socket and still runs."""
     return (
-        f"{BRAND}'s native host (pid {pid}) still runs, but has closed its socket and serves nobody any "
+        f"{BRAND}'s native host (pid {pid}) still runs, but has closed its socket and serves no client any "
         f"more, as it does after a message over 1 MiB. {OPEN_RECONNECT}"
     )
 
@@ -165,7 +165,7 @@ class SocketUsers:
 
     def look(self) -> OtherClients:
         """Scan now. A system that does not report connections has no other clients."""
-        # None at all: their host is gone, and what is still heard was said to us.
+        # No response: their host is gone, and the remaining messages were for mcpb.
         if (count_unix_connections(self._path) or 0) > 1:
             self._seen_at = self._now()
             return OtherClients.NOW

@@ -1,7 +1,7 @@
 """Published socket of mcpb in the directory of the existing channel: create, identify, remove.
 
 `mcpb serve --publish-channel` has a socket in that product's directory, so that clients made for its hosts
-find us. It is bound under a name of ours, marked and written down, and only then gets the name that clients
+find us. It is bound under a private name, marked and written down, and only then gets the name that clients
 look for: at no moment could it be taken for the other product's, or one of theirs for it. The mark is the
 fraction of the second in which the socket was last changed: it needs no file beside it in a directory that
 is not ours, and tells those of other homes of mcpb as well.
@@ -256,7 +256,7 @@ def _remove(left: Leftover) -> None:
 
 
 def _read_record(path: Path) -> tuple[_Record | None, bool]:
-    """Return the record, None where there is none of ours, and whether its server is dead."""
+    """Return the record, None without one of mcpb, and whether its server is dead."""
     file = private_files.read_held(path, _MAX_BYTES)
     if file is None:
         return None, False

@@ -300,7 +300,7 @@ async def connect_to(path: Path) -> trio.SocketStream:
     """Connect to a socket that belongs to this user, and on which a process of this user listens.
 
     Raises:
-        EndpointError: the file is another one, or the peer is another user.
+        EndpointError: the file is not that socket, or the peer belongs to another user.
         OSError: no process listens.
     """
     if not _is_ours(path, stat.S_ISSOCK):

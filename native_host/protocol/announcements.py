@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Kind(enum.IntEnum):
-    """What can be told of."""
+    """Subject of an announcement."""
 
     HELLO = enum.auto()
     CLIENTS = enum.auto()

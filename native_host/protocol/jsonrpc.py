@@ -143,7 +143,7 @@ _BEFORE_ID, _BEFORE_RESULT = b'{"jsonrpc":"2.0","id":', b',"result":'
 def read_result(body: bytes) -> tuple[bytes, bytes] | None:
     """Return id and result of a body that `answer` has encoded; None for others, which need `decode`.
 
-    For who minted whole numbers as ids, and will read the result: nobody has looked whether it is JSON.
+    For callers with integer ids that decode the result: its JSON is unchecked.
     """
     end = body.find(_BEFORE_RESULT, len(_BEFORE_ID), len(_BEFORE_ID) + ID_BYTES)
     if end < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 MINUTE_S = 60.0
 _ROUNDING_S = 1e-6
-"""Who waits exactly as long as it was told may call: sums of floats must not ask for a moment more."""
+"""Tolerance in seconds: a client that waited as long as announced may call despite rounding."""
 
 
 class RateLimiter:
@@ -34,8 +34,7 @@ class RateLimiter:
         return 0.0
 
     def _forget_full(self, now: float) -> None:
-        # A bucket is full a minute after its last call at the latest: behind a first one that is not, nobody
-        # has been silent for longer.
+        # The first entry is the least recent one: if it is not full yet, it ends the scan.
         while self._full_at:
             longest_silent = next(iter(self._full_at))
             if self._full_at[longest_silent] > now:

@@ -246,7 +246,7 @@ class MessageRouter:
         if asker is None:
             self.dropped["message for an asker that is gone"] += 1
             if raw_id:
-                self._refuse_browser(raw_id, Code.GONE, "whoever asked is gone")
+                self._refuse_browser(raw_id, Code.GONE, "the client has gone")
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)

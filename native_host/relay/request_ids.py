@@ -1,7 +1,7 @@
 """Request ids: each connection's ids mapped to ids on the shared channel. Sans-IO.
 
 A client's request goes to the browser as `"<connection>:<n>"`, n minted here and never used again, so that a
-late answer finds nobody instead of the wrong asker. The caller's own id comes back as the bytes it was.
+late answer reaches no client instead of the wrong one. The caller's own id comes back as the bytes it was.
 """
 
 from __future__ import annotations

@@ -26,6 +26,6 @@ def disable_malloc_trim() -> None:
 
 
 def trim_malloc() -> None:
-    """Return all free memory to the kernel; takes some microseconds if there is none."""
+    """Return all free memory to the kernel; takes some microseconds without any."""
     if _is_glibc:
         _libc.malloc_trim(0)

@@ -148,7 +148,7 @@ def open_regular(
 
 
 def open_own(path: Path, flags: int) -> int | None:
-    """Open a regular file that belongs to this user; None if there is none."""
+    """Open a regular file that belongs to this user; None if it does not exist."""
     try:
         descriptor = open_regular(path, flags)
     except OSError:
@@ -252,7 +252,7 @@ def rewrite(path: Path, descriptor: int, content: bytes) -> None:
 
 
 def read_held(path: Path, max_bytes: int) -> HeldFile | None:
-    """Read a file that a process holds, or held; None if there is none of this user."""
+    """Read a file that a process holds, or held; None if the user has none."""
     descriptor = open_own(path, os.O_RDONLY)
     if descriptor is None:
         return None

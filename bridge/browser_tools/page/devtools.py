@@ -96,7 +96,7 @@ class NotControllableError(ToolError):
 
     def __init__(self, said: str) -> None:
         super().__init__(
-            f"{said}. The browser lets nobody look into such a page, and nothing was "
+            f"{said}. The browser gives no access to such a page, and nothing was "
             "done. navigate to a web page, or use another tab."
         )
 
@@ -315,7 +315,7 @@ class Devtools(ABC):
 
         self.is_leaving = accept and self.dialog is not None and self.dialog.kind == "beforeunload"
         self.dialog = None
-        with suppress(CommandError):  # the person was faster
+        with suppress(CommandError):  # The user was faster.
             _read_result("Page.handleJavaScriptDialog", await wait_outcome(begin_operation))
 
     def _send_command(
@@ -477,7 +477,7 @@ class Devtools(ABC):
                 self.origin = origins.get_origin(url)
                 self.documents += 1
                 there = origins.format_origin(self.origin)
-                without = f"The tab is at {there} now, of which nothing may be told."
+                without = f"The tab is at {there} now, whose content is hidden by your rules."
                 said = f"The tab is at {brief_address(url)} now."
                 self.happened.add_note(said, self.origin, without, rest_of_address(url))
             case "Page.loadEventFired":

@@ -73,7 +73,7 @@ class Capture(Generic[L]):
         """
         tab = self._tab
         if self._lost_before == tab.lost:
-            with suppress(CallError, ToolError):  # a busy page, or a dialog: what was heard by then is there
+            with suppress(CallError, ToolError):  # A busy page, or a dialog: earlier events are stored.
                 await self._switch_on("", BUSY_S)
             return Began.EARLIER
         began = Began.NOW if self._lost_before is None else Began.AGAIN

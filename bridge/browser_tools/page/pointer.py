@@ -183,7 +183,7 @@ class Pointer:
         """
         sent = 0
         try:
-            with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+            with trio.CancelScope(shield=True):  # Release the button, also after a cancellation.
                 for count in range(1, times + 1):
                     for kind in ("mousePressed", "mouseReleased"):
                         await self._send_mouse(kind, at, button, count)
@@ -211,7 +211,7 @@ class Pointer:
                 await self._send_mouse("mousePressed", start, "left", 1)
                 await self._drag_along(start, end, carried)
                 await self._send_mouse("mouseReleased", end, "left", 1)
-            except BaseException:  # also if nobody waits any more
+            except BaseException:  # Also after a cancellation.
                 self._give_up_drag(start, carried)
                 raise
             finally:

@@ -101,7 +101,7 @@ class CallContext:
         wanted = self._current_tab(browser) if tab_id is UNSET else tab_id
         assert isinstance(wanted, int)
         check_extension(tab_access.find_tab(self.services.registry, self.state, self.session, wanted).browser)
-        while True:  # while the person is asked, the tab may go elsewhere
+        while True:  # During a prompt, the tab may navigate.
             place = tab_access.find_tab(self.services.registry, self.state, self.session, wanted)
             if await self._is_stale(place):
                 continue
@@ -253,7 +253,7 @@ class CallContext:
             there = origins.format_origin(origin)
             raise ToolError(
                 f"The tab has just gone to {there}. Nothing was done there, and nothing "
-                "of it is told. Call again: whether you may use that site is decided then."
+                "of it is reported. Call again: whether you may use that site is decided then."
             )
 
     def may_see(self, origin: str) -> bool:

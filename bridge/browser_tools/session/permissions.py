@@ -161,7 +161,7 @@ class Permissions:
         if tab is None or tab.owner == session.id or (tab.owner is None and tab.handed_over):
             return None
         if tab.owner is not None:
-            return Decision("no", f"tab {tab.tab_id} is another client's", Code.NOT_YOURS, LOOK)
+            return Decision("no", f"tab {tab.tab_id} belongs to another client", Code.NOT_YOURS, LOOK)
         match self.services.settings.tabs:
             case "any":
                 return None

@@ -71,7 +71,7 @@ def browser_of_session(registry: Registry, kept: SessionState, session: Session)
         raise NoBrowserError(NO_BROWSER)
     if kept.profile:
         of_profile = [browser for browser in browsers if browser.profile == kept.profile]
-        # Its process is another when it was restarted; a copy of its profile may run beside it.
+        # A restarted browser has a new process id, and a copy of its profile may run beside it.
         for browser in of_profile:
             if browser.pid == kept.browser_pid or len(of_profile) == 1:
                 return browser

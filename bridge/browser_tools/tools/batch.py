@@ -113,7 +113,7 @@ class StepResults:
         self.results.append(StepResult(name, False, {"message": text}, 0))
 
     def make_result(self, told: ToolOutput) -> ToolResult:
-        """Return all results, with `told` as the structured part."""
+        """Return all results, with this output as the structured part."""
         return ToolResult(
             told,
             "\n".join(self.pages),

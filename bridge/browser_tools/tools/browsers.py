@@ -120,7 +120,7 @@ def _list_browsers(context: CallContext) -> list[ListedBrowser]:
 
 
 def _browser_name(browser: Browser) -> str:
-    through = " (through another product's channel)" if browser.is_channel else ""
+    through = " (through Claude in Chrome)" if browser.is_channel else ""
     return tab_access.browser_name(browser) + through
 
 

@@ -205,7 +205,7 @@ async def _store_picture(action: ActionContext, result: ActionResult, shot: Shot
     await action.context.check_picture(action.page)
     picture = action.context.state.pictures.add_picture(shot.data, shot.mime_type)
     suffix = ".jpg" if shot.mime_type == "image/jpeg" else ".png"
-    name = f"{action.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the person's clock
+    name = f"{action.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the user's clock
     said = f"{result.said} Image id {picture.id}."
     taken = TakenPicture(
         image_id=picture.id,

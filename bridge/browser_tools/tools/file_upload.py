@@ -84,9 +84,7 @@ class UploadImage(ToolInput, kw_only=True):
     filename: (
         Annotated[
             str,
-            Meta(
-                description="What the page is told as its name. Default: image.jpeg, image.png or image.gif."
-            ),
+            Meta(description="File name for the page. Default: image.jpeg, image.png or image.gif."),
         ]
         | UnsetType
     ) = UNSET
@@ -190,7 +188,7 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
     picture = context.state.pictures.get_picture(given.image_id.strip())
     if picture is None:
         newest = [picture.id for picture in context.state.pictures.newest_first()[:5]]
-        there = f"The newest are {', '.join(newest)}" if newest else "There is none yet"
+        there = f"The newest are {', '.join(newest)}" if newest else "No picture exists yet"
         raise ToolError(
             f"There is no picture {single_line(given.image_id, 60)} of this session. {there}: computer with "
             "action screenshot makes one and tells its id."

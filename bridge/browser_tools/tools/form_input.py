@@ -131,7 +131,8 @@ TOOLS = (
         title="Fill in a form control",
         description=(
             "Sets one form control by its ref: texts, numbers, dates, colors, checkboxes, choices, lists, "
-            "editable areas. The page is told as after a person's input; the answer has the old and the new "
+            "editable areas. The page receives the same events as from a user; the answer has the old and "
+            "the new "
             "value. For menus and sliders that a page has made itself use computer; for files file_upload."
         ),
         input_type=FormInput,

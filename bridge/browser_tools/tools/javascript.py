@@ -111,7 +111,7 @@ async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     page, tab_id = context.page_of(place), place.tab.tab_id
     script = await _compile_script(page, given.text)
     told = await _run_script(page, script, tab_id)
-    if page.origin and not context.may_see(page.origin):  # nobody knows any more of which document it is
+    if page.origin and not context.may_see(page.origin):  # Its document is unknown by now.
         told = ScriptOutput(message=_LED_AWAY, tab_id=tab_id, type="none")
     if told.type != "none" or not page.dialog:
         await page.wait_settled()
@@ -178,7 +178,7 @@ async def _given_up(page: Page) -> str:
         )
     return (
         f"The script waits for something that has not come within {LIMIT_S:g} s (a promise that is not "
-        "settled), and nobody waits for its value any more. It goes on in the page. Let a script begin, "
+        "settled), and its value is not awaited any more. It goes on in the page. Let a script begin, "
         "and look later."
     )
 
@@ -237,7 +237,7 @@ def _decode_value(made: dict[str, Any]) -> _Value:
         value = msgspec.convert(made.get("value"), _Value)
     except msgspec.ValidationError:
         raise ToolError(
-            "The script has run. What it gave cannot be told, because the page has changed what JavaScript "
+            "The script has run. Its value is unknown, because the page has changed what JavaScript "
             "itself is made of (JSON, String, Promise or the like). read_page sees such a page as it is."
         ) from None
     return msgspec.structs.replace(value, text=multi_line(value.text))

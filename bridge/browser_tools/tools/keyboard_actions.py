@@ -100,7 +100,7 @@ async def _press_sequence(action: ActionContext, chords: list[keyboard.Chord], n
 async def _press_chord(page: Page, chord: keyboard.Chord) -> bool:
     """Press and release; return whether the tab still shows the document then."""
     events = list(keyboard.key_events(chord))
-    with trio.CancelScope(shield=True):  # what is down goes up, also if nobody waits any more
+    with trio.CancelScope(shield=True):  # Release the keys, also after a cancellation.
         for sent, event in enumerate(events):
             try:
                 await page.run_command("Input.dispatchKeyEvent", event)

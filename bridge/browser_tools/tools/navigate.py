@@ -181,7 +181,7 @@ async def _check_arrival(context: CallContext, here: wire.Navigated) -> None:
     except CallError as error:
         there = origins.format_origin(origins.get_origin(here.url))
         raise ToolError(
-            f"Tab {here.tab_id} was sent on to {there}, and nothing of that may be told: "
+            f"Tab {here.tab_id} was sent on to {there}, and your rules hide that page: "
             f"{error.detail}. navigate to another address, or close the tab."
         ) from None
 

@@ -94,12 +94,12 @@ async def _in_front(context: CallContext, place: TabRef) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        with suppress(CallError):  # the person has closed it
+        with suppress(CallError):  # The user has closed it.
             await _activate_tab(context, place, shown[0].tab_id)
 
 
 async def _activate_tab(context: CallContext, place: TabRef, tab_id: int) -> None:
-    # In nobody's name: what was in front belongs to whomever, and comes back there.
+    # Without a session: any tab may have been in front, and it returns there.
     await context.ask_browser(place.browser, "activateTab", wire.ActivateTab(tab_id=tab_id), wire.Nothing)
 
 

@@ -106,7 +106,7 @@ async (limit, given, isBoxed) => {
     }
   };
 
-  /** A page's cookies let in whoever has them: they are not for transcripts. @param {string} text */
+  /** Cookies are credentials: they are kept out of transcripts. @param {string} text */
   const withoutCookies = (text) => {
     const cookies = typeof document === "undefined" ? "" : document.cookie;
     for (const pair of cookies.split("; ")) {

@@ -82,7 +82,7 @@ async def tabs_context(_given: NoArguments, context: CallContext) -> ToolResult:
 
 
 async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResult:
-    """List the tabs; open one first if requested and there is none."""
+    """List the tabs; open one first if requested and the session has no tab."""
     browser = context.current_browser()
     if given.create_if_empty is True and not _own_tabs(context, browser):
         await context.new_tab(browser=browser)

@@ -237,7 +237,7 @@ TOOLS = (
         title="What would be allowed",
         description=(
             "Says whether a browser tool would be allowed at an address or in a tab, whether the user would "
-            "be asked first, and which rule decides. It does nothing and asks nobody."
+            "be asked first, and which rule decides. It does nothing and asks no user."
         ),
         input_type=CheckPermissions,
         output_type=Permission,

@@ -56,8 +56,8 @@ def format_outcome(tool: str, outcome: Outcome, left_out: Sequence[str] = ()) ->
         return _make_content(
             tool, outcome, [_text_block(_LEFT_OUT.format(", ".join(left_out)))] if left_out else []
         )
-    except Exception as error:  # noqa: BLE001  (whoever has the outcome has other calls to serve)
-        _log.exception("a result could not be told")
+    except Exception as error:  # noqa: BLE001  (other calls go on)
+        _log.exception("A result could not be encoded.")
         return make_failure(to_mcp(error).message)
 
 

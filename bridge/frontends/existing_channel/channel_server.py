@@ -215,7 +215,7 @@ def show_tab(
     browser, tab = max(tabs, key=lambda found: found[1].last_accessed)
     try:
         registry.pauses.check(session, tab.origin)
-    except CallError:  # a person has paused it: nothing of it comes to the front
+    except CallError:  # Paused by the user: no tab of it is activated.
         on_shown(False)
         return FINISHED
 

@@ -196,7 +196,7 @@ async def test_a_call_that_is_open_when_their_host_stops_serving_says_what_helps
                 await extension.until(lambda: bool(extension.calls))
                 extension.say_too_much()
                 error = await _error(client)
-                assert "serves nobody any more" in error["message"]
+                assert "serves no client any more" in error["message"]
                 assert "https://clau.de/chrome/reconnect" in error["message"]
 
 

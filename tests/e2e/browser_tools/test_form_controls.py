@@ -202,7 +202,7 @@ UNFIT = {
     "a_hidden_field": (
         "<input type=hidden id=h>",
         "x",
-        'hidden: The input with the id "h" is a hidden field, which nobody can fill in.',
+        'hidden: The input with the id "h" is a hidden field, which users cannot fill in.',
     ),
     "a_button": ("<button>Go</button>", "x", 'unfit: The button "Go" has no value: click it.'),
     "a_list_of_the_page_s_own": (

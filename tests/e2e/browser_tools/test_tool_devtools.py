@@ -398,7 +398,7 @@ def test_a_page_that_has_changed_javascript_itself_is_told_as_such(tools: Tools,
     tools.open_site("index.html")
     script = f"String.prototype.slice = () => ({{}}); {last}"
     said = tools.refused("javascript_tool", action="javascript_exec", text=script)
-    assert said.startswith("The script has run. What it gave cannot be told, because the page has changed")
+    assert said.startswith("The script has run. Its value is unknown, because the page has changed")
 
 
 def test_scripts_run_on_pages_that_allow_none(tools: Tools) -> None:

@@ -41,7 +41,7 @@ def test_nothing_is_told_of_a_denied_site_wherever_it_is_shown(browsing: Browsin
         link = f"<a href={denied}/book.html?token=abc>Elsewhere</a>"
         tools.look(tab_id).evaluate(f"document.body.insertAdjacentHTML('afterbegin', '{link}')")
         moved = tools.done("computer", action="left_click", ref=tools.ref_of("Elsewhere")).text
-        assert moved.endswith(f"The tab is at {denied} now, of which nothing may be told.")
+        assert moved.endswith(f"The tab is at {denied} now, whose content is hidden by your rules.")
         tools.done("navigate", url="back")
         leave = f"location.href = {json.dumps(denied + '/book.html')}; 1"
         tools.done("javascript_tool", action="javascript_exec", text=leave)

@@ -145,8 +145,8 @@ def test_the_tabs_of_another_client_and_of_the_person_are_out_of_reach(
     with browsing.client("neighbour") as neighbour:
         theirs = neighbour.open_site("search.html")
         for name in ("read_page", "tabs_close_mcp", "get_page_text"):
-            assert "is another client's" in tools.refused(name, tabId=theirs)
-            assert "is another client's" in neighbour.refused(name, tabId=mine)
+            assert "belongs to another client" in tools.refused(name, tabId=theirs)
+            assert "belongs to another client" in neighbour.refused(name, tabId=mine)
         context = tools.done("tabs_context")
         assert f"tab {mine} (own, current)" in context.text
         told = context.structured

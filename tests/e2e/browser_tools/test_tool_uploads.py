@@ -217,4 +217,4 @@ def test_a_session_has_no_pictures_of_another(browsing: Browsing, tools: Tools) 
     with browsing.client("another") as other:
         other.open_site("drag.html")
         said = other.refused("upload_image", imageId=image, ref=other.ref_of("Drop zone"))
-        assert "There is none yet" in said
+        assert "No picture exists yet" in said

@@ -43,7 +43,7 @@ PRODUCT = Path(__file__).parents[2] / "data/claude_in_chrome"
 THEIR_EXTENSION = "fkhnhnaadoppcpeoobkanonjbpcakgfb"
 THEIR_HOST = "com.anthropic.claude_code_browser_extension"
 THEIR_OTHER_HOST = "com.anthropic.claude_browser_extension"
-THEIRS = f"{BRAND} (through another product's channel)"
+THEIRS = f"{BRAND} (through Claude in Chrome)"
 """As our clients are told of it."""
 PNG = b"\x89PNG"
 ATTACHED = {"MCPB_EXISTING_CHANNEL_ATTACH": "true"}

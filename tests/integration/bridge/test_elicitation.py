@@ -162,7 +162,7 @@ async def test_the_page_is_told_when_the_client_cannot_ask(
         error = (await host.answer_to("ext:1"))["error"]
         await finish(host, call, "not bought")
         assert text_of(await client.answer_to(request_id)) == "not bought"
-    assert "this MCP client cannot ask the person" in error["message"]
+    assert "this MCP client cannot ask the user" in error["message"]
     assert error["data"] == {"handed": False}
 
 
@@ -193,7 +193,7 @@ async def test_what_a_client_says_as_it_fails_is_not_told_to_the_page(
         await client.reply(question, error={"code": -32603, "message": "no screen in /home/ann"})
         error = (await host.answer_to("ext:1"))["error"]
     assert (error["code"], error["data"]) == (Code.INTERNAL_ERROR, {"handed": True})
-    assert error["message"] == "the MCP client failed to ask the person"
+    assert error["message"] == "the MCP client failed to ask the user"
 
 
 async def test_a_client_that_cancels_during_a_question_has_it_taken_back(

@@ -295,7 +295,7 @@ async def devices(client: McpLines, count: int) -> dict[str, str]:
             return {each["name"]: each["deviceId"] for each in listed}
 
 
-THROUGH = f"{BRAND} (through another product's channel)"
+THROUGH = f"{BRAND} (through Claude in Chrome)"
 
 
 async def test_ours_goes_first_until_the_session_chooses_the_other(other: OtherBrowser) -> None:
@@ -500,7 +500,7 @@ async def test_with_rules_about_sites_an_address_is_judged_and_no_page_is_told_o
     words = "Tab Context: a tab called My account"
     tools.transport.on_request = lambda _: {"content": [{"type": "text", "text": words}]}
     done = await tools.call("navigate", url="shop.example", tabId=7)
-    assert done.text == f"{BRAND} has done it. What it said may not be told."
+    assert done.text == f"{BRAND} has done it. Its answer is hidden by your rules."
 
 
 @pytest.mark.parametrize("url", ["https:bank.example", "https:///bank.example", "https://bank%2eexample"])
@@ -616,4 +616,6 @@ async def test_without_a_tab_a_call_says_that_nothing_was_run(tools: PlayedTools
 
 async def test_it_offers_no_tools_of_pages(tools: PlayedTools) -> None:
     missing = find_connection_problem(tools.router.registry, NativeLinks([]))
-    assert missing.startswith("Only another product's extension is connected, and no tools of pages")
+    assert missing.startswith(
+        "Only the extension of Claude in Chrome is connected, which offers no page tools"
+    )

@@ -304,7 +304,9 @@ async def test_a_browser_that_goes_away_instead_of_answering_is_named(mcpb_home:
 async def test_without_a_browser_a_pause_is_stored_for_those_that_connect(mcpb_home: Path) -> None:
     done = await mcpb_pause(BANK)
     assert done.exit_code == 0
-    assert done.output == f"{BANK} is paused. No browser is connected now; one that connects is told.\n"
+    assert (
+        done.output == f"{BANK} is paused. No browser is connected now; it applies as soon as one connects.\n"
+    )
     assert stored(mcpb_home) == [{"site": BANK, "paused": True}]
     assert (await mcpb_pause()).output == f"{BANK}\n"
 

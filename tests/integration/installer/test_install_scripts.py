@@ -228,7 +228,7 @@ def test_another_mcpb_stays_where_it_is_and_the_second_name_is_offered(person: P
     other.chmod(0o755)
     before = person.listing()
     said = person.install("--yes")
-    assert f"{other} is another program and stays as it is." in said
+    assert f"{other} does not belong to mcpb and stays unchanged." in said
     assert f"mv '{other}' '{other}.other'" in said
     assert "claude mcp add browser -- mcpb-bridge bridge" in said
     assert other.read_text() == "#!/bin/sh\necho MCP Bundles\n"
@@ -410,7 +410,7 @@ def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_i
     person: Person,
 ) -> None:
     said = person.install()
-    assert "Nobody is there to ask: nothing new was registered with browsers." in said
+    assert "stdin is not a terminal: nothing new was registered with browsers." in said
     assert "as it was" not in said
     assert "Then run: mcpb install-native-host\n" in said
     assert person.manifests == []

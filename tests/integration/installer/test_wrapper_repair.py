@@ -110,9 +110,7 @@ def test_after_an_upgrade_in_place_the_wrapper_is_of_this_version(
 ) -> None:
     as_if_written_by(home, monkeypatch, version="0.0.9", interpreter=sys.executable)
     assert "# mcpb 0.0.9" in script.read_text()
-    assert (
-        repair_wrapper() == f"Mended: browsers start mcpb {__version__}; the native host was that of 0.0.9."
-    )
+    assert repair_wrapper() == f"Repaired the wrapper: it starts mcpb {__version__} instead of 0.0.9."
     assert script.read_text().split("\n")[2] == OWN
     assert repair_wrapper() == ""
 
@@ -123,7 +121,7 @@ def test_a_wrapper_whose_python_is_gone_gets_ours(
     as_if_written_by(home, monkeypatch, version="0.0.9", interpreter="/nonexistent/python")
     assert (
         repair_wrapper()
-        == f"Mended: browsers start mcpb with {sys.executable}, because /nonexistent/python is gone."
+        == f"Repaired the wrapper: it starts {sys.executable}, because /nonexistent/python is gone."
     )
     assert registered_interpreter() == sys.executable
     manifest = json.loads((home / f".config/chromium/NativeMessagingHosts/{HOST_NAME}.json").read_bytes())

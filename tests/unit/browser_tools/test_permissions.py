@@ -41,9 +41,9 @@ HANDED_OVER = at(f"{SHOP}/", 4, handed_over=True)
 @pytest.mark.parametrize(
     ("tabs", "tab_id", "says"),
     [
-        ("own", 2, "tab 2 is another client's. Nothing was run. tabs_context_mcp lists your tabs."),
-        ("any", 2, "tab 2 is another client's"),
-        ("ask", 2, "tab 2 is another client's"),
+        ("own", 2, "tab 2 belongs to another client. Nothing was run. tabs_context_mcp lists your tabs."),
+        ("any", 2, "tab 2 belongs to another client"),
+        ("ask", 2, "tab 2 belongs to another client"),
         (
             "own",
             3,
@@ -319,7 +319,7 @@ async def test_nothing_is_told_of_a_denied_site_that_a_page_leads_to(
     tools.connect(own_tab(1))
     tools.sent_on[f"{SHOP}/pay"] = f"{BANK}/login?for=ann"
     said = await tools.ask_fails("navigate", url=f"{SHOP}/pay")
-    assert said.startswith(f"Tab 1 was sent on to {BANK}, and nothing of that may be told: policy.deny has")
+    assert said.startswith(f"Tab 1 was sent on to {BANK}, and your rules hide that page: policy.deny has")
     assert "ann" not in said
     assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
 

@@ -608,7 +608,7 @@ def test_another_product_s_extension_that_has_us_for_its_host_is_connected_and_a
     browser = seen(theirs, wire.Tabs(tabs=[]), answer="")
     assert codes(browser) == []
     found = judged(CHROMIUM, seen=[browser])
-    assert found.verdict == "It works. Connected: Chromium (another product's extension)."
+    assert found.verdict == "It works. Connected: Chromium (the extension of Claude in Chrome)."
     assert [hop.hop for hop in found.browsers[0].hops] == ["manifest", "browser", "host", "extension"]
 
 
@@ -774,7 +774,7 @@ def mended(*fixed: str, **fields: Any) -> list[str]:
     done = [public_value(text) for text in fixed]
     found = judged(UNSTARTABLE, findings=[fault(command=command, **fields)], fixed=done)
     lines = list(as_text(found))
-    return lines[lines.index("Mended") + 1 : lines.index("This machine") - 1]
+    return lines[lines.index("Fixed") + 1 : lines.index("This machine") - 1]
 
 
 def test_after_a_fix_is_said_what_was_done_and_what_is_not_ours_to_mend() -> None:

@@ -252,7 +252,7 @@ async def test_who_only_looks_is_told_that_only_the_channel_is_there_which_a_bri
 ) -> None:
     """A command is not linked to the process that holds it, where the configuration does not say so."""
     held = with_channel(router, HELD)
-    assert held["missing"].startswith("Only another product's extension is connected")
+    assert held["missing"].startswith("Only the extension of Claude in Chrome is connected")
     assert "mcpb extension" in held["missing"]
 
 
@@ -283,7 +283,7 @@ async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
     transport.connect("h1", msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs))
     assert text(router)[2:4] == [
         "Claude in Chrome",
-        "  profile p1, another product's extension, host h1",
+        "  profile p1, Claude in Chrome, host h1",
     ]
 
 

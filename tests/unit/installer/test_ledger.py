@@ -438,7 +438,7 @@ def test_another_user_s_browser_is_refused(home: Path, chromium: Path) -> None:
     os.chown(chromium, 65534, 65534)
     ended = install("--replace")
     assert ended.exit_code == 1
-    assert f"{chromium} is another user's" in ended.output
+    assert f"{chromium} belongs to another user" in ended.output
     assert not (home / ".mcpb").exists()
 
 
@@ -460,7 +460,7 @@ def test_mcpb_s_home_is_not_in_another_user_s_folder(
 ) -> None:
     os.chown(use(home / "theirs"), 65534, 65534)
     monkeypatch.setenv("MCPB_HOME", str(home / "theirs/mcpb"))
-    assert f"{home / 'theirs'} is another user's" in install().output
+    assert f"{home / 'theirs'} belongs to another user" in install().output
     assert not (home / "theirs/mcpb").exists()
 
 

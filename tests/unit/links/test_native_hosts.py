@@ -491,7 +491,7 @@ async def broken(_asked: wire.ElicitConfirmation) -> bytes:
 @pytest.mark.parametrize(
     ("on_question", "params", "code", "words"),
     [
-        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client cannot ask the person"),
+        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client cannot ask the user"),
         (no_form, {"message": "Buy?"}, Code.INVALID_PARAMS, "no such form"),
         (no_form, {"message": 7}, Code.INVALID_PARAMS, "the question cannot be read: message: expected str"),
         (no_form, {}, Code.INVALID_PARAMS, "message is missing"),
@@ -539,7 +539,7 @@ async def test_a_question_about_a_call_that_nobody_waits_for_is_refused(
     with trio.fail_after(SOON_S):
         await host.ask({"id": 4711}, "ext:1", message="Buy?")
         error = (await host.answer_to("ext:1"))["error"]
-    assert (error["code"], error["message"]) == (Code.GONE, "nobody waits for the call that asks this")
+    assert (error["code"], error["message"]) == (Code.GONE, "the call of this question has ended")
 
 
 async def test_a_second_question_while_one_is_open_is_refused(

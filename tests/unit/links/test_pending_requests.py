@@ -134,4 +134,4 @@ async def test_a_question_that_nobody_answers_ends_in_time_and_its_call_goes_on(
     assert trio.current_time() - began == pytest.approx(QUESTION_S)
     assert asked.deadline == pytest.approx(trio.current_time() + TIMEOUT_S)
     assert (caught.value.code, caught.value.handed) == (Code.TIMED_OUT, True)
-    assert caught.value.detail == "nobody answered within 120 s"
+    assert caught.value.detail == "the user did not answer within 120 s"

@@ -258,7 +258,7 @@ async def test_what_is_no_answer_to_a_question_ends_it(answer: dict[str, Any], l
             (question,) = [one for one in played.client.messages if one.get("method") == "elicitation/create"]
             await played.take({"id": question["id"], **answer})
             await trio.testing.wait_all_tasks_blocked()
-            assert [error.detail for error in failed] == ["the MCP client failed to ask the person"]
+            assert [error.detail for error in failed] == ["the MCP client failed to ask the user"]
 
 
 async def put_question(played: Played, failed: list[CallError]) -> None:

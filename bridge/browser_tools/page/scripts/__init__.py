@@ -12,7 +12,7 @@ have made refs: those of the next document begin there (`begin`).
 
 * `begin({next})` → next. Called first; at once, as the next three are.
 * `element({ref})` → the element itself or null, for DevTools (`DOM.describeNode` tells a frame's id).
-* `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root, each told
+* `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root, each reported
   once in ten seconds), next.
 * `adopt(host, root)`: from now on the root that DevTools gave is looked into, as open ones are.
 * `read({filter: "all" | "interactive", depth, maxChars, ref})` → lines, truncated (false, "depth" or

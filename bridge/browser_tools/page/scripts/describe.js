@@ -114,7 +114,7 @@ function headingLevel(element) {
   return own > 0 ? own : /^h[1-6]$/.test(tagOf(element)) ? Number(tagOf(element)[1]) : 2;
 }
 
-/** What a control holds, as far as a person sees it.
+/** Value of a control, as the user sees it.
  * @param {Element} element */
 function shownValue(element) {
   if (element instanceof HTMLInputElement) return inputValue(element);

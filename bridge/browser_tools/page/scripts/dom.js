@@ -78,7 +78,7 @@ const topmostIn = methodOf(Document.prototype.elementFromPoint);
 const createIn = methodOf(Document.prototype.createElement);
 const execute = methodOf(Document.prototype.execCommand);
 
-/** An empty one where there is none: scripts can take it away.
+/** An empty one if it is missing: scripts can remove it.
  * @param {Document} of */
 function documentElementOf(of) {
   return rootElementOf(of) ?? createIn(of, "html");
@@ -197,7 +197,7 @@ function withoutSelectors(text) {
   );
 }
 
-/** As it stands in a line of ours: nothing that a page writes can leave its quotes.
+/** Quoted for a line of the outline: no text of a page can leave its quotes.
  * @param {string} text @param {number} max */
 function quoted(text, max) {
   return `"${cleaned(text, max).replace(/["\\]/g, "\\$&")}"`;

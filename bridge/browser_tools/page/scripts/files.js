@@ -91,7 +91,7 @@ function isAccepted(file, accept) {
   );
 }
 
-/** As a person's drag ends: only an element that says it takes what is dragged has it dropped.
+/** Ends the drag like a user's: only an element that accepts the data receives the drop.
  * @param {Element} target @param {DataTransfer} carried @param {{x: number, y: number}} point */
 function dropOn(target, carried, { x, y }) {
   const drag = (/** @type {string} */ type) =>

@@ -1,6 +1,6 @@
 /**
  * Values for form controls, in a way that a page notices: set by the browser's own setter, which frameworks that watch
- * theirs cannot undo, then told by `input` and `change`. The control keeps the focus, as it does after typing.
+ * theirs cannot undo, then reported by `input` and `change`. The control keeps the focus, as it does after typing.
  */
 
 const MAX_LISTED = 20;
@@ -118,7 +118,7 @@ function fillText(control, value) {
   return wanted;
 }
 
-/** The browser itself says which numbers, dates and colors it takes; before it does, nobody is told.
+/** The browser itself says which numbers, dates and colors it takes; no event is sent before that.
  * @param {HTMLInputElement} control @param {string} value @param {string} form */
 function setExactly(control, value, form) {
   const was = control.value;
@@ -327,7 +327,7 @@ function refuseOther(element) {
   const what = inWords(element);
   if (element instanceof HTMLInputElement) {
     if (element.type === "file") throw failure("unfit", `The ${what} takes files: use file_upload or upload_image.`);
-    if (element.type === "hidden") throw failure("hidden", `The ${what} is a hidden field, which nobody can fill in.`);
+    if (element.type === "hidden") throw failure("hidden", `The ${what} is a hidden field, which users cannot fill in.`);
   }
   if (role === "combobox" || role === "listbox")
     throw failure("unfit", `The ${what} is the page's own: click it, then click an option.`);

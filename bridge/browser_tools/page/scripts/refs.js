@@ -61,7 +61,7 @@ const MAX_HOSTS = 50;
 const ASK_AGAIN_MS = 10_000;
 const MAX_HOST_WALK = 100_000;
 
-/** Elements whose shadow tree, if there is one, is closed to us; those that were told a moment ago are left out. */
+/** Elements that may have a closed shadow tree, without those reported a moment ago. */
 function hostsWithoutRoot() {
   const hosts = [];
   const page = documentElementOf(document);

@@ -1,6 +1,6 @@
 /** What an element is, in the words of ARIA: its own role, else what its tag means (HTML-AAM). */
 
-/** Where several elements make one sentence (`em`, `code`, …) none of them is told apart: "" is without meaning.
+/** Where several elements make one sentence (`em`, `code`, …) they are not distinguished: "" is without meaning.
  * @type {Record<string, string>} */
 const TAG_ROLES = {
   article: "article",
@@ -178,7 +178,7 @@ function isFocusable(element) {
   return (index !== null && Number(index) >= 0) || INTERACTIVE.has(tagRole(element));
 }
 
-/** Something that a person would act on.
+/** An element that a user would act on.
  * @param {Element} element @param {string} role @param {boolean} isPointed the pointer changes over it */
 function isInteractive(element, role, isPointed) {
   if (INTERACTIVE.has(role) || isPointed || isEditingHost(element)) return true;

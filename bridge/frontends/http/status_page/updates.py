@@ -64,9 +64,7 @@ class StatusUpdates:
         found["problems"] += [problem] if problem else []
         running = running_calls(self._router, trio.current_time(), time.time())
         shown, count = find_tools(self._router.catalog, query, SHOWN_TOOLS)
-        return PageContent(
-            found, running, shown, count, self._url, query, self._transports(), approvals
-        )
+        return PageContent(found, running, shown, count, self._url, query, self._transports(), approvals)
 
     async def watch_changes(
         self, notify: Callable[[bool], Awaitable[None]], is_allowed: Callable[[], bool]
