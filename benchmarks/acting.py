@@ -1,6 +1,6 @@
 """What agents do most in a browser: go to a page, read it, click, look at it. By us, and by other products.
 
-Each has a Chromium of its own, headless, on the same page. Ours is one that a person could use, with our
+Each has a Chromium of its own, headless, on the same page. That of mcpb is like a user's, with the
 extension; theirs are driven through a debugging port or pipe.
 """
 

@@ -1,4 +1,4 @@
-"""answerer.c in Python, for where there is no C compiler. What it is told and does is said there.
+"""answerer.c in Python, for where there is no C compiler. answerer.c describes its input and output.
 
 It speaks on no WebSocket.
 """

@@ -110,7 +110,7 @@ async def _registrations(bench: Bench, place: Place, page: Page) -> Table:
 
 
 async def _register(client: McpClient[Conversation], page: Page, number: int) -> float:
-    """How many ms it takes until the client, which asks as soon as it is told, has the tools in its list."""
+    """Milliseconds until a client that lists tools on each notification has the tools."""
     await trio.sleep(_APART_S)
     offered_at = await page.evaluate(f"offerTen({number})")
     while not any(f"_late{number}_9" in name for name in client.tool_names()):

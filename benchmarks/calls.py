@@ -23,7 +23,7 @@ SESSIONS = 5
 """Of each subject, every one with processes of its own."""
 
 Limits = Mapping[tuple[Load, Role], Limit]
-"""How many times somebody else's median ours may be."""
+"""Limit of the ratio to another subject's median."""
 _HOST: Limits = {
     (SMALL, Role.FLOOR): limits.HOST_TO_FLOOR,
     (SMALL, Role.PEER): limits.HOST_TO_OTHER_HOST,
@@ -94,7 +94,7 @@ def one_at_a_time(
     p50_limit: Limit = limits.NONE,
     p99_limit: Limit = limits.NONE,
 ) -> Table:
-    """Each load that somebody is able to, by all who are. The last two are ours, in ms of a small call."""
+    """Each load, for all subjects that support it. The last two are limits of mcpb, in ms of a small call."""
     rows: list[Row] = []
     for load in CALLS:
         able = [subject for subject in subjects if load in subject.loads]

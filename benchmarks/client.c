@@ -119,7 +119,7 @@ static void obey(uint32_t count, uint32_t depth, const char *request, uint32_t l
         if (is_at_end) die("the other side ended before it answered");
         read_acknowledgements(done - done_before);
     }
-    if (fwrite(calls, sizeof *calls, count, stdout) != count || fflush(stdout)) die("nobody takes the times");
+    if (fwrite(calls, sizeof *calls, count, stdout) != count || fflush(stdout)) die("cannot write the times");
     free(calls);
     free(requests);
 }

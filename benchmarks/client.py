@@ -1,4 +1,4 @@
-"""client.c in Python, for where there is no C compiler. What it is told and tells is said there."""
+"""client.c in Python, for where there is no C compiler. client.c describes its input and output."""
 
 from __future__ import annotations
 

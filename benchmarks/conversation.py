@@ -30,8 +30,8 @@ class EndError(Exception):
 class Conversation:
     """Messages as lines, or as frames with a length in the machine's byte order; or HTTP.
 
-    Of `http`, bodies of responses are heard, of `events` those of a stream whose head has been read; what is
-    said is written as it is. `read_before` is what somebody else has read, and handed on.
+    Of `http`, bodies of responses are received, of `events` those of an open stream; messages to
+    send are written unchanged. `read_before` are bytes that the caller has already read.
     """
 
     def __init__(self, framing: Framing, from_fd: int, to_fd: int, read_before: bytes = b"") -> None:
@@ -52,7 +52,7 @@ class Conversation:
         """The result of a request; other messages are passed over.
 
         Raises:
-            EndError: it is an error, or there is none.
+            EndError: it is an error, or the stream has ended.
         """
         number = next(self._ids)
         self.say({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -74,7 +74,7 @@ class Conversation:
                 return message
 
     def rest(self) -> bytes:
-        """What has been read and was not heard: it comes before all that is still to be read."""
+        """Bytes that were read and not decoded yet; they precede all further ones."""
         return bytes(self._buffer)
 
     def next_body(self, until: float = inf) -> bytes:

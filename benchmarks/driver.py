@@ -47,7 +47,7 @@ class DrivenCaller:
         """Have calls made, without waiting for their answers."""
         assert self._process.stdin
         request = self._request(load)
-        with suppress(BrokenPipeError):  # its last words will be told
+        with suppress(BrokenPipeError):  # Its stderr is reported.
             self._process.stdin.write(_ORDER.pack(count, depth, len(request)) + request)
             self._process.stdin.flush()
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 BUSY = 1.0
-"""Of the last minute's load, before anything is measured: one processor is taken by somebody else."""
+"""Load of the last minute before the measurement above which another program uses a processor."""
 PACKAGES = ("mcp", "trio", "msgspec")
 
 

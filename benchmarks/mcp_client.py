@@ -15,9 +15,9 @@ from benchmarks.loads import Load
 
 CLIENT_INFO = {"name": "claude-code", "version": "2.1.329"}
 CAPABILITIES: dict[str, Any] = {"roots": {}, "elicitation": {}}
-"""A client with a person before it, whom a page may ask."""
+"""A client with a user whom a page may ask."""
 _PAUSE_S = 0.02
-"""Between two looks for a tool: clients of either era are told of changes in ways of their own."""
+"""Seconds between two lists: clients of both eras receive changes in different ways."""
 
 
 class Era(Enum):

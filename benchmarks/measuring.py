@@ -50,7 +50,7 @@ Measure = Callable[[], list[float]]
 def take_turns(measures: Mapping[str, Measure], rounds: int) -> dict[str, Samples]:
     """Each measure once in every round, by the names that were given.
 
-    The order is another one in each round, and the same in every run: what somebody leaves behind (a browser
+    The order differs in each round, and is the same in every run: what one subject leaves behind (a browser
     that is still busy) does not always fall on the same neighbour.
     """
     samples = {name: Samples() for name in measures}

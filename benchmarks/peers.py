@@ -137,7 +137,7 @@ def _through_package_and_host(bench: Bench) -> Iterator[Caller]:
 
 @contextmanager
 def _through_claude(bench: Bench) -> Iterator[Caller]:
-    """It answers nobody in particular: all that its extension says goes to every client, so ids are idle."""
+    """It sends each message of its extension to every client, so ids have no effect."""
     corner = Corner.below(bench.directory)
     ours, theirs = duplex("pipes")
     user = f"{corner.directory.name}-{os.getpid()}"  # its sockets are in /tmp, below this name

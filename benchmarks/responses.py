@@ -12,7 +12,7 @@ _DATA = re.compile(rb"^data: ?(.*)$", re.MULTILINE)
 
 
 class RefusedError(Exception):
-    """The status is none of success; the text is the response."""
+    """The status is an error; the text is the response."""
 
 
 def take_response(read: bytearray) -> bytes | None:

@@ -102,7 +102,7 @@ def running_bridge(corner: Corner) -> Iterator[Conversation]:
 
 
 def connect(corner: Corner) -> Conversation:
-    """Be a bridge at the host of this corner: everything known has been heard.
+    """Connect to the host like a bridge, after its replay.
 
     Raises:
         EndError: there is no host within PATIENCE_S, or it does not say what it should.

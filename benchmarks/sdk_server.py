@@ -69,7 +69,7 @@ class HostConnection:
         return mcp_types.CallToolResult.model_validate_json(bytes(executed.payload))
 
     async def hear_answers(self) -> None:
-        """Hand each answer to whoever waits for it. Runs until cancelled."""
+        """Pass each response to its caller. Runs until cancelled."""
         while True:
             message = await self._next()
             if waiting := self._answers.pop(bytes(message.id), None):
@@ -128,7 +128,7 @@ def server_by_itself() -> Server[Any]:
 
 async def relay(directory: Path) -> None:
     """Offer the tools of the browser whose native host serves in `directory`."""
-    while not (hosts := endpoint.live_hosts(directory)):  # noqa: ASYNC110 - a directory tells nobody
+    while not (hosts := endpoint.live_hosts(directory)):  # noqa: ASYNC110 - directories send no events
         await trio.sleep(PAUSE_S)
     (host,) = hosts
     async with await endpoint.connect(directory, host.instance) as stream, trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Cold starts: from the start of a process to what somebody waits for. All its files were read before."""
+"""Cold starts: from the start of a process to its first output. Its files are in the page cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Start:
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """Everything that somebody starts, beside what it is made of."""
+    """Programs of mcpb, beside the interpreter and libraries."""
     with ExitStack() as stack:
         alone, beside_browser = Corner.below(bench.directory), Corner.below(bench.directory)
         stack.enter_context(running_host(bench, beside_browser))

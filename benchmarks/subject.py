@@ -76,7 +76,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Subject:
-    """Somebody's way from a client to a tool and back."""
+    """A subject's route from a client to a tool and back."""
 
     name: str
     open: Callable[[Bench], AbstractContextManager[Caller]]

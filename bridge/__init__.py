@@ -1,7 +1,7 @@
-"""What MCP clients talk to: it finds the browsers, knows which tab offers which tool, and routes calls there.
+"""Bridge: finds browsers and their tools, and routes the calls of MCP clients to them.
 
-Imports go one way: `cli → app → frontends → server → hub`, and `app → links → hub`. The hub holds state and
-rules and does no I/O; `links` reach the native hosts, `frontends` and `server` speak MCP.
+The hub holds state and rules and does no I/O; `links` reach the native hosts; `frontends` and `mcp_session`
+speak MCP. `tests/architecture/test_imports.py` has the table of allowed imports.
 """
 
 from native_host import __version__ as __version__

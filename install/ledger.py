@@ -185,7 +185,7 @@ def backup_path(directory: Path, path: Path) -> Path:
 def relocate_ledger(ledger: Ledger, home: Path, user_home: Path, exists: Callable[[Path], bool]) -> Ledger:
     """Return the ledger after mcpb's home, or the user's, was moved or copied to another place.
 
-    The original of a copy is another installation, which owns the files outside of the copied directory.
+    The original of a copy is a separate installation, which owns the files outside of the copied directory.
     """
     if (ledger.home, ledger.user_home) == (str(home), str(user_home)) or not ledger.home:
         return ledger

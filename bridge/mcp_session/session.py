@@ -148,7 +148,7 @@ class McpSession:
             case client_messages.Answer() if self._server_requests.handle_response(message):
                 return True
             case _:
-                return self._lines is None  # nobody listens
+                return self._lines is None  # The package is not running.
 
     async def _shake_hands(self, message: Initialize, line: bytes, client: Client) -> bool:
         """Nothing else is read meanwhile: what follows may count on it."""

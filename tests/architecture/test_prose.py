@@ -22,11 +22,15 @@ from source_trees import (
 )
 
 BANNED = re.compile(
-    r"\b(mends?|mended|mending|told|heard|nobody|nobody's|somebody|whoever|persons?|another product"
-    r"|is none|is another|of ours)\b",
-    re.IGNORECASE,
+    r"(?i:\b(mends?|mended|mending|told|heard|nobody|nobody's|somebody|whoever|persons?|another product"
+    r"|is another|of ours)\b)|\b[Ii]s none\b"
 )
-EXCEPTIONS: dict[str, str] = {}
+_SCHEMA = "docs/wire.schema.json contains this docstring, and the schema is an interface"
+EXCEPTIONS: dict[str, str] = {
+    "native_host/protocol/wire.py nobody": _SCHEMA,
+    "native_host/protocol/wire.py person": _SCHEMA,
+    "native_host/protocol/wire.py whoever": _SCHEMA,
+}
 """Path and word of an allowed use, with the reason; at most 20 together with those of test_names.py."""
 REMOVED = (ROOT / "tests/data/removed_sentences.txt").read_text().splitlines()
 

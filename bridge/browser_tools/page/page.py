@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,6 +49,8 @@ ELSEWHERE = "The page went to another document meanwhile. Look at it again (read
 KINDS = ("stale", "unfit", "hidden", "disabled")
 """Kinds of errors that the script in a page reports."""
 _NO_CONTEXT = ("Cannot find context", "Could not find object")
+_STOPPED = "Internal error"
+"""Error of a script that `Runtime.evaluate` has stopped after its timeout."""
 _NAVIGATED = ("Inspected target navigated or closed", "Execution context was destroyed")
 
 T = TypeVar("T")
@@ -394,6 +397,24 @@ def _is_meant(frame: Frame) -> str:
     scheme = json.dumps(frame.url.partition(":")[0] + ":")
     is_of_site = "true" if frame.number == 0 else f'["null", {json.dumps(frame.origin)}].includes(origin)'
     return f"location.protocol === {scheme} && {is_of_site}"
+
+
+class ScriptEnd(Enum):
+    """End of a client's script that DevTools report as an error, without a value."""
+
+    STOPPED = auto()
+    DOCUMENT_GONE = auto()
+
+
+def read_script_end(error: CommandError | CallError) -> ScriptEnd | None:
+    """Return the end of a script that this error of DevTools means; None for any other error."""
+    said = error.said if isinstance(error, CommandError) else error.detail
+    code = error.code if isinstance(error, CallError) else None
+    if code == Code.INTERNAL_ERROR and _STOPPED in said:
+        return ScriptEnd.STOPPED
+    if code == Code.NAVIGATED or any(text in said for text in (*_NAVIGATED, _NO_CONTEXT[0])):
+        return ScriptEnd.DOCUMENT_GONE
+    return None
 
 
 async def look_inside(look: Callable[[], Awaitable[T]], timeout_s: float) -> T | None:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta
 
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError, DialogError
-from bridge.browser_tools.page.page import Page
+from bridge.browser_tools.page.page import Page, ScriptEnd, read_script_end
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
@@ -36,14 +36,11 @@ MAX_VALUE = 50_000
 MAX_THROWN = 2000
 THROWN_LINES = 6
 
-_STOPPED = "Internal error"
-"""So the browser calls a script that it has stopped."""
 _LED_AWAY = "The script has led the tab to another document, and its value is lost with the old one."
 _THREW = "The script threw this; what it had done before is done."
 _NOT_PARSED = (
     "It could not be parsed; nothing was run. `return` does not work at the top level: write the value last."
 )
-_LEFT = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context")
 
 
 Kind = Literal["json", "string", "preview", "undefined", "thrown", "none"]
@@ -157,13 +154,15 @@ def _describe_interruption(error: CommandError | CallError) -> str:
     Raises:
         CommandError, CallError: the state is unknown.
     """
-    said = error.said if isinstance(error, CommandError) else error.detail
     if isinstance(error, CallError) and has_left(error):
         raise error
-    if isinstance(error, CallError) and error.code == Code.INTERNAL_ERROR and _STOPPED in said:
-        return f"The script was stopped, because it ran for {LIMIT_S:g} s. What it had done by then is done."
-    if (isinstance(error, CallError) and error.code == Code.NAVIGATED) or any(text in said for text in _LEFT):
-        return _LED_AWAY
+    match read_script_end(error):
+        case ScriptEnd.STOPPED:
+            return (
+                f"The script was stopped, because it ran for {LIMIT_S:g} s. What it had done by then is done."
+            )
+        case ScriptEnd.DOCUMENT_GONE:
+            return _LED_AWAY
     raise error
 
 
