@@ -45,7 +45,6 @@ SECTIONS: dict[str, Section] = {
     "chromium": browser.tables,
     "acting": acting.tables,
 }
-"""In the order in which they run."""
 LAST_RUN = Path(__file__).with_name("last.json")
 README = Path(__file__).with_name("README.md")
 THIS_CHECKOUT = comparison.Checkout(Path(__file__).parent.parent)

@@ -34,7 +34,6 @@ READ = Load("read the page", "read_page", b"{}", b"")
 CLICK = Load("click a button", "computer", b"{}", b"")
 SCREENSHOT = Load("screenshot", "computer", b"{}", b"")
 OPERATIONS = {NAVIGATE: 5, READ: 10, CLICK: 10, SCREENSHOT: 5}
-"""How often in one round."""
 
 _PAGE = Path(__file__).with_name("acting.html")
 _TITLE = "What agents do in a real Chromium"
@@ -47,12 +46,10 @@ class Ways:
     """The tools of one product for the operations."""
 
     navigate: Callable[[str], tuple[str, dict[str, Any]]]
-    """To an address."""
     read: tuple[str, dict[str, Any]]
     button: re.Pattern[str]
     """In what reading gives: the name of the button, as its first group."""
     click: Callable[[str], tuple[str, dict[str, Any]]]
-    """On what is called so."""
     screenshot: tuple[str, dict[str, Any]]
 
 

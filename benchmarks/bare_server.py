@@ -34,7 +34,6 @@ class BareServer:
     def __init__(self) -> None:
         self._answers = page.mcp_answers()
         self._streams: dict[bytes, trio.MemorySendChannel[bytes]] = {}
-        """By the query of their endpoint."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

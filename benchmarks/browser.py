@@ -32,7 +32,6 @@ _APART_S = 1.5
 """Between two registrations: a page's second change within half a second waits for its turn."""
 _PAGE = Path(__file__).with_name("page.html")
 _PLACE = "const offered = [];"
-"""Where the page gets its tools."""
 _WEBMCP = "--enable-features=WebMCPTesting"
 _CALLS = "Calls in a real Chromium"
 _CHANGED = "notifications/tools/list_changed"

@@ -16,7 +16,6 @@ from benchmarks.subject import Bench, Caller, Calls, Role, Subject
 from benchmarks.table import Compared, Row, Table
 
 CALLS = {SMALL: 100, RESULT_10KB: 50, RESULT_1MB: 5, RESULT_5MB: 2, ARGUMENTS_1MB: 5}
-"""Of each load in one round."""
 PIPELINED = 1_000
 DEPTH = 64
 SESSIONS = 5
@@ -24,10 +23,7 @@ SESSIONS = 5
 
 Limits = Mapping[tuple[Load, Role], Limit]
 """Limit of the ratio to another subject's median."""
-_HOST: Limits = {
-    (SMALL, Role.FLOOR): limits.HOST_TO_FLOOR,
-    (SMALL, Role.PEER): limits.HOST_TO_OTHER_HOST,
-}
+_HOST: Limits = {(SMALL, Role.FLOOR): limits.HOST_TO_FLOOR, (SMALL, Role.PEER): limits.HOST_TO_OTHER_HOST}
 _PATH: Limits = {
     (SMALL, Role.FLOOR): limits.PATH_TO_FLOOR,
     (SMALL, Role.PEER): limits.PATH_TO_BEST_PEER,
@@ -45,7 +41,6 @@ _BESIDE = {
     Role.PEER: (Role.FLOOR,),
     Role.BESIDE: (Role.FLOOR,),
 }
-"""Whose medians stand beside whose."""
 
 
 def missing(bench: Bench) -> list[str]:
@@ -144,12 +139,7 @@ class _Afresh:
 
 
 def at_once(
-    bench: Bench,
-    title: str,
-    route: str,
-    subjects: Sequence[Subject],
-    depth: int,
-    limit: Limit = limits.NONE,
+    bench: Bench, title: str, route: str, subjects: Sequence[Subject], depth: int, limit: Limit = limits.NONE
 ) -> Table:
     """How many small calls a second, when each client has `depth` of them on the way."""
     able = [subject for subject in subjects if subject.pipelines or depth == 1]
@@ -179,7 +169,6 @@ class Found:
 
     samples: dict[str, Samples]
     failures: dict[str, str]
-    """Why others have none."""
     roles: dict[str, Role]
 
     def best(self, role: Role) -> str | None:
@@ -220,11 +209,7 @@ def measured(
 
 
 def row(
-    subject: Subject,
-    load: Load,
-    found: Found,
-    limits_of: Limits,
-    absolute: tuple[Limit, Limit] = _NO_LIMITS,
+    subject: Subject, load: Load, found: Found, limits_of: Limits, absolute: tuple[Limit, Limit] = _NO_LIMITS
 ) -> Row:
     """A subject's row, with its median beside those of others."""
     samples = found.samples.get(subject.name)

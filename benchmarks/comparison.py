@@ -27,10 +27,8 @@ _ONE_ROUND = (
 )
 """One round of a section and not 20: the rounds of this run take their place."""
 _RATES = ("/s",)
-"""Ends of the units in which more is better."""
 
 Key = tuple[str, str, str, str]
-"""A row's table, subject, load and unit."""
 
 
 @dataclass(frozen=True)

@@ -33,16 +33,13 @@ from benchmarks.table import Compared, Row, Table
 
 SIZES = (1, 8, 64)
 CALLS_PER_SECOND = 1_000
-"""Of all clients together."""
 CALLS = 1_000
-"""In one round."""
 IDLE_S = 3.0
 """So long the processor time of clients that wait is counted."""
 
 
 class _Client(NamedTuple):
     bridge: int
-    """Its process id."""
     conversation: Conversation
     request: Request
 
@@ -122,7 +119,6 @@ class _Pace:
         self._ids = count(1_000_000)  # the conversations count their own from 1
         self._due_at = time.perf_counter()
         self._on_the_way: dict[int | str | None, float] = {}
-        """By id, when the call was due."""
         self._took_ms: list[float] = []
 
     def run(self) -> list[float]:

@@ -21,7 +21,6 @@ class Call(NamedTuple):
     """What the client's end tells of one."""
 
     written: int
-    """ns, on the machine's monotonic clock."""
     answered: int
     answer_bytes: int
 

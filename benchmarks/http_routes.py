@@ -30,7 +30,6 @@ from native_host.system.home_layout import HomeLayout
 WITHOUT_PACE = f'[http]\ncalls_per_minute = 0\nauth_token = "{TOKEN}"\n'
 """The config.toml of `mcpb serve`."""
 SERVE = [BRIDGE[0], "serve", "--port", "0"]
-"""Start it as a user would, on a free port."""
 _BARE_SERVER = "benchmarks.bare_server"
 _SDK_SERVER = "benchmarks.sdk_http_server"
 _PAUSE_S = 0.01

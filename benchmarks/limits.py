@@ -31,11 +31,9 @@ NONE = Limit()
 
 # A call from the client's stdio to the extension and back.
 PATH_TO_FLOOR = Limit(most=7)
-"""The same route with two copiers in C."""
 PATH_TO_BEST_PEER = Limit(most=0.5)
 PATH_P99_MS = Limit(most=1)
 PATH_CALLS_PER_SECOND = Limit(least=10_000)
-"""Pipelined."""
 PATH_1MB_TO_PYTHON_COPIER = Limit(most=2)
 
 # A call from the client's HTTP connection to the extension and back.
@@ -55,7 +53,6 @@ HOST_READY_MS = Limit(most=120)
 # Resident memory.
 HOST_IDLE_MB = Limit(most=30)
 BRIDGE_IDLE_MB = Limit(most=50)
-"""As long as nothing needs the mcp package."""
 BRIDGE_WITH_PACKAGE_MB = Limit(most=100)
 
 # Many tools, tabs and clients.

@@ -21,9 +21,7 @@ class Load:
     name: str
     tool: str
     arguments: bytes
-    """A JSON object that the tool's schema allows."""
     result: bytes
-    """A CallToolResult as JSON."""
 
     @property
     def definition(self) -> dict[str, Any]:

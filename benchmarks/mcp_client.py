@@ -15,7 +15,6 @@ from benchmarks.loads import Load
 
 CLIENT_INFO = {"name": "claude-code", "version": "2.1.329"}
 CAPABILITIES: dict[str, Any] = {"roots": {}, "elicitation": {}}
-"""A client with a user whom a page may ask."""
 _PAUSE_S = 0.02
 """Seconds between two lists: clients of both eras receive changes in different ways."""
 
@@ -26,7 +25,6 @@ class Era(Enum):
     HANDSHAKE = "2025-11-25"
     """Once, in `initialize`."""
     STATELESS = "2026-07-28"
-    """In each request."""
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -62,10 +60,7 @@ class McpClient(Generic[S]):
     """Shakes hands, looks for tools, and knows how a call is written."""
 
     def __init__(
-        self,
-        conversation: S,
-        era: Era = Era.HANDSHAKE,
-        capabilities: dict[str, Any] = CAPABILITIES,
+        self, conversation: S, era: Era = Era.HANDSHAKE, capabilities: dict[str, Any] = CAPABILITIES
     ) -> None:
         self.conversation = conversation
         self._era = era

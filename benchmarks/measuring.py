@@ -44,7 +44,6 @@ class Samples:
 
 
 Measure = Callable[[], list[float]]
-"""Takes the samples of one round."""
 
 
 def take_turns(measures: Mapping[str, Measure], rounds: int) -> dict[str, Samples]:

@@ -30,7 +30,6 @@ SESSIONS = 100
 REST_S = 4.0
 """After a load: free memory is given back every 3 s."""
 _OF_PACKAGE = "prompts/list"
-"""What our own lane does not answer."""
 
 
 def tables(bench: Bench) -> Iterator[Table]:

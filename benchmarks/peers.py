@@ -141,11 +141,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
     corner = Corner.below(bench.directory)
     ours, theirs = duplex("pipes")
     user = f"{corner.directory.name}-{os.getpid()}"  # its sockets are in /tmp, below this name
-    environment = {
-        "USER": user,
-        "DISABLE_TELEMETRY": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
+    environment = {"USER": user, "DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     program = [str(PACKAGES / _CLAUDE / "claude"), "--chrome-native-host"]
     answers = [
         (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)

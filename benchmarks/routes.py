@@ -31,9 +31,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 
 HOST = [sys.executable, "-I", "-m", "native_host", f"chrome-extension://{wire.EXTENSION_ID}/"]
-"""As the wrapper starts it."""
 BRIDGE = [str(Path(sys.executable).with_name("mcpb")), "bridge"]
-"""As a client starts it."""
 _SOCKET_BYTES = 4 * 1024 * 1024
 """Host and bridge ask for as much on theirs: copiers get no less room."""
 _PAUSE_S = 0.01
@@ -54,10 +52,7 @@ def host_subjects(bench: Bench) -> list[Subject]:
 
 def bridge_subjects(bench: Bench) -> list[Subject]:
     """From the client's stdio to the bridge's socket and back."""
-    return [
-        Subject("mcpb bridge", _through_bridge, Role.OURS, ALL),
-        *_copiers(bench, "lines", BRIDGE_HOPS),
-    ]
+    return [Subject("mcpb bridge", _through_bridge, Role.OURS, ALL), *_copiers(bench, "lines", BRIDGE_HOPS)]
 
 
 def path_subjects(bench: Bench) -> list[Subject]:

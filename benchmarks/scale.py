@@ -28,7 +28,6 @@ from native_host.system.home_layout import HomeLayout
 SIZES = ((10, 1), (10, 10), (10, 100), (1_000, 1), (1_000, 10), (1_000, 100), (10_000, 10), (10_000, 100))
 """How many tools, in how many tabs; the first is what the others are compared to. One page may have 1 024."""
 CALLS, LISTS = 100, 5
-"""In one round."""
 _LISTING = Load("tools/list", "", b"", b"")
 _ROUTE = "client's stdio → bridge → native host → extension's end → back, 2026-07-28"
 _PAUSE_S = 0.05

@@ -42,7 +42,6 @@ class HostConnection:
         self._ids = count(1)
         self._answers: dict[bytes, trio.MemorySendChannel[bytes]] = {}
         self._frames: dict[str, wire.FrameTools] = {}
-        """By tool: the document that offers it."""
 
     async def introduce(self) -> None:
         """Say hello, and hear which tools there are."""

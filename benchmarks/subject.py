@@ -22,7 +22,6 @@ class Calls:
     elapsed_s: float
     """Of all together; less than their sum where they overlapped."""
     answer_bytes: int
-    """Of the shortest answer."""
 
 
 class Caller(Protocol):
@@ -44,7 +43,6 @@ class Bench:
     directory: Path
     """Thrown away afterwards; homes and sockets go below it. Its path is short."""
     programs: Programs
-    """The ends and the copiers."""
     is_quick: bool = False
     """A look at whether all works: the figures are too few to be quoted."""
 
@@ -71,7 +69,6 @@ class Role(Enum):
     """A server that answers by itself, where it is the floor of who would use the package."""
     PEER = "the best peer"
     BESIDE = "beside"
-    """For comparison; nothing is judged by it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,6 @@ class Subject:
     """Start all of it; nothing of it is left afterwards."""
     role: Role
     loads: Collection[Load] = (SMALL,)
-    """What it can be asked for."""
     missing: str = ""
     """Why it cannot be started, and what to run; empty where it can."""
     pipelines: bool = True

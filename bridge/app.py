@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from native_host.existing_channel.published_socket import Publication
 
 _QUIET_S = 3.0
-"""Between looks at the memory of large messages."""
 _RELEASE_S = 0.5
 """Seconds for browsers to release the tabs of an ended session."""
 
@@ -66,7 +65,6 @@ class Hub(msgspec.Struct):
     pauses: PauseSync
     site_rules: SiteRules
     set_config: Callable[[Config], None]
-    """Applies changed rules and limits to what runs."""
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
         """Tell every host which sessions are behind this bridge, and what their site rules are."""
@@ -131,10 +129,7 @@ def _set_config(
     site_rules.refresh()
     router.consent.setting_for(config.pages, asks_sites=config.browser.sites == "ask")
     changed = msgspec.structs.replace(
-        terms,
-        call_s=config.call_timeout_s,
-        max_listed=config.max_listed_tools,
-        ask_in=config.browser.ask_in,
+        terms, call_s=config.call_timeout_s, max_listed=config.max_listed_tools, ask_in=config.browser.ask_in
     )
     router.set_terms(changed)
 
@@ -293,11 +288,7 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
 async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
     # Only `mcpb serve` needs these modules.
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
-    from bridge.frontends.existing_channel.channel_server import (  # noqa: PLC0415
-        TRANSPORT,
-        ChannelServer,
-        device_id,
-    )
+    from bridge.frontends.existing_channel.channel_server import TRANSPORT, ChannelServer, device_id  # noqa: PLC0415
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
     from bridge.frontends.http.authorization import Authorization  # noqa: PLC0415
     from bridge.frontends.http.http_frontend import HttpFrontend  # noqa: PLC0415

@@ -224,7 +224,6 @@ class _Parts(NamedTuple):
     host: str
     port: str
     rest: str
-    """From the path on."""
 
 
 def _split_origin(text: str) -> _Parts:

@@ -68,11 +68,7 @@ class DevTools:
         self._gone = False
 
     async def send(
-        self,
-        method: str,
-        params: Params | None = None,
-        session: str = "",
-        timeout_s: float = COMMAND_SECONDS,
+        self, method: str, params: Params | None = None, session: str = "", timeout_s: float = COMMAND_SECONDS
     ) -> Params:
         """Run a command; return its result.
 

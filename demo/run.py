@@ -41,10 +41,8 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
 CLICKED = 'button "€4.50"'
 """In the page's outline: what the client clicks, on green tea."""
 BOUGHT = "Total €4.50"
-"""Text of the page after the purchase."""
 REF = re.compile(r"\bref_\d+\b")
 ORDERED = "Order 1: 2 × green tea, 1 × teapot, €33.00. Thank you!"  # noqa: RUF001
-"""Text of the page at the end."""
 
 
 class DemoError(Exception):

@@ -40,7 +40,6 @@ class SimulatedShop:
 
     def __init__(self) -> None:
         self.shown = "Nothing in it yet."
-        """Text that the page would show."""
         self._prices: dict[str, int] = _block("prices")
         self._cart: dict[str, int] = {}
         self._orders = 0

@@ -125,16 +125,12 @@ class HttpConnection:
         )
         self._protocol.on_upgrade = self._upgrade
         self._exchange: RequestExchange | None = None
-        """The open one."""
         self._scope = trio.CancelScope()
-        """All tasks of the connection."""
         self._reading = trio.CancelScope()
         self._deadline = math.inf
         """Deadline of `_reading`, now and the next time."""
         self._is_idle = True
-        """No request is open."""
         self._has_begun = False
-        """A part of the next request's head has arrived."""
         self._is_over = False
 
     async def run(self) -> None:

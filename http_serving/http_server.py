@@ -106,10 +106,8 @@ class _Server:
             options.handle_upgrade,
         )
         self._connections: dict[HttpConnection, None] = {}
-        """Open connections, the oldest first."""
         self._lingering = 0
         self._closed = trio.lowlevel.ParkingLot()
-        """Tasks that wait for connections to close."""
 
     async def handle_stream(self, stream: trio.SocketStream) -> None:
         """Serve one connection until it ends, or reject it."""

@@ -22,7 +22,6 @@ from native_host.system.private_files import PrivateFileError, prepare_directory
 _LOOPBACK = ("127.0.0.1", "::1")
 """Both addresses that a client may take `localhost` for: no other process may listen at one of them."""
 LOOPBACK_NAMES = {"localhost", *_LOOPBACK}
-"""Hosts that stand for both loopback addresses."""
 _BACKLOG = 1024
 """Connections that wait to be accepted. Linux limits it to `net.core.somaxconn`."""
 _TRIES = 20
@@ -35,13 +34,10 @@ class ListenFault(Enum):
     """Cause of a `ListenError`, for which the command of the server knows a remedy."""
 
     UNKNOWN_ADDRESS = auto()
-    """The host is not an address of this machine."""
     PORT_IN_USE = auto()
     PORT_PRIVILEGED = auto()
     SOCKET_PATH = auto()
-    """The path of the Unix socket cannot be used."""
     SYSTEM = auto()
-    """Any other error of the system."""
 
 
 class ListenError(Exception):

@@ -75,18 +75,14 @@ def _end(name: Any) -> TcpAddress:
 
 
 _FORWARDED = {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
-"""Headers with which a proxy names its client."""
 
 
 class Kind(Enum):
     """Classification of a peer."""
 
     OURS = auto()
-    """A process of our own user, says the system."""
     ANOTHERS = auto()
-    """A process of another user of this machine."""
     UNKNOWN = auto()
-    """It could be anybody."""
 
 
 class Peer(NamedTuple):

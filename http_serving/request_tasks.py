@@ -99,11 +99,8 @@ class RequestExchange:
         self._abort = abort
         self._app_scope = trio.CancelScope()
         self._is_body_read = False
-        """The whole body has been received."""
         self._has_begun = False
-        """The head of the response has been sent."""
         self._has_ended = False
-        """The whole response has been sent."""
 
     async def run(self, app: ASGIApp, stopped_message: str) -> None:
         """Run the application until its response is complete.

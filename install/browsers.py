@@ -27,7 +27,6 @@ from native_host.system.private_files import UnusableFileError
 Kind = Literal["chromium", "firefox"]
 Level = Literal["user", "system"]
 Exists = Callable[[Path], bool]
-"""Returns whether a directory exists."""
 
 _CHROMIUMS = "NativeMessagingHosts"
 """Name of Chromium's directory for a user's manifests."""
@@ -53,18 +52,14 @@ class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     name: str
     """Value of `--browser`: lower-case letters, digits, hyphens."""
     title: str
-    """Display name."""
     kind: Kind
     evidence: str = ""
-    """Source of the row."""
     linux: tuple[Place, ...] = ()
     macos: tuple[Place, ...] = ()
     system: dict[System, str] = {}
-    """The folder of manifests for all users."""
     windows: tuple[str, ...] = ()
     """Keys below HKEY_CURRENT_USER and HKEY_LOCAL_MACHINE, the surest first; for browsers beside WSL."""
     programs: tuple[str, ...] = ()
-    """Names of its executables."""
     installed: tuple[str, ...] = ()
     """Parts of its executable's path (`/chrome-beta/`), any of them, where others' have the same name."""
     flatpak: tuple[str, ...] = ()
@@ -81,7 +76,6 @@ class Target:
     """Titles of the browsers that share it, with commas; empty for a directory that a user named."""
     kind: Kind
     directory: Path
-    """Directory of manifests."""
     browser: str = ""
     """The row, the first one that looks here; empty for a folder that was named by hand."""
     data: Path | None = None

@@ -177,8 +177,4 @@ def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
 def _gecko_settings() -> dict[str, Any]:
     # Mozilla counts what goes to a program of the same machine as transmitted.
     told = ["browsingActivity", "websiteContent"]
-    return {
-        "id": FIREFOX_ID,
-        "strict_min_version": OLDEST,
-        "data_collection_permissions": {"required": told},
-    }
+    return {"id": FIREFOX_ID, "strict_min_version": OLDEST, "data_collection_permissions": {"required": told}}

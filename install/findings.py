@@ -72,7 +72,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[Value], str]
-"""Returns the text that stands for a value."""
 
 
 def show_all(value: Value) -> str:
@@ -115,7 +114,6 @@ class Command(msgspec.Struct, frozen=True):
 
     arguments: tuple[str | Value | Mcpb, ...]
     template: str = "{}"
-    """Surrounding shell syntax."""
 
     @property
     def text(self) -> str:
@@ -129,7 +127,6 @@ class Command(msgspec.Struct, frozen=True):
 
 
 Part = Value | Message | Command
-"""Value of a template."""
 
 
 def _render_argument(argument: str | Value | Mcpb, show: Show, mcpb: str) -> str:

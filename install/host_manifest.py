@@ -44,7 +44,6 @@ _CHROMIUM_DEEPEST = 200
 # Firefox ESR 140 takes no file with another key in it (seen); Chromium does not mind.
 _FIREFOX_KEYS = {"name", "description", "type", "path", CALLERS_KEY["firefox"]}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Both skip it, as editors of Windows write it."""
 _SHOWN = 80
 
 

@@ -67,7 +67,6 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     install_id: str
     """16 hex digits, the same for good: whose drafts and backups are whose."""
     version: str
-    """Version of the mcpb that wrote it."""
     home: str = ""
     """Mcpb's home when it was written; that and `user_home` tell what has moved since."""
     user_home: str = ""

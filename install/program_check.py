@@ -19,9 +19,7 @@ class Program:
 
     mode: int = 0
     is_executable: bool = False
-    """By this user."""
     head: bytes = b""
-    """The first HEAD_BYTES of a regular file."""
     leads_to: str = ""
     """Target of the link, if the place itself is a link."""
     closed_by: str = ""

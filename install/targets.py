@@ -27,7 +27,6 @@ from install.machine import Machine
 
 INSTALL = "mcpb install-native-host"
 SUDO_MCPB = 'sudo "$(command -v mcpb)"'
-"""sudo has a PATH of its own."""
 
 
 class UnknownBrowserError(Exception):

@@ -21,7 +21,6 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     """Data of the script, stored in one of its comments."""
 
     version: str = ""
-    """Version of the mcpb that wrote it."""
     interpreter: str
     """Absolute; run with -I, so that neither PYTHON* variables nor the current directory decide what runs."""
     home: str | None

@@ -32,10 +32,7 @@ def is_wsl(machine: Machine) -> bool:
 
 
 def make_recipe(
-    browsers: Sequence[Browser],
-    machine: Machine,
-    wrapper: Path,
-    callers: Sequence[str] = OUR_CALLERS,
+    browsers: Sequence[Browser], machine: Machine, wrapper: Path, callers: Sequence[str] = OUR_CALLERS
 ) -> str:
     """Return the commands for Windows by which browsers there start `wrapper` here, and those that undo it.
 

@@ -55,12 +55,9 @@ _WITHOUT_PAGE = frozenset(
         "turn_answer_start",
     }
 )
-"""They neither look into a page nor tell of one."""
 _WITHOUT_TAB = frozenset({"shortcuts_list"})
-"""They take a tab and do as well without."""
 _CREATE = "tabs_create_mcp"
 _SAME = {"tabs_context": "tabs_context_mcp", "tabs_create": _CREATE}
-"""There they are for its side panel alone."""
 
 _MADE = re.compile(r"Tab ID: (\d+)")
 _REFUSED = re.compile(
@@ -86,7 +83,6 @@ class _Tabs:
     """A session's own tab in each channel: the one that it named or created last."""
 
     current: dict[str, int] = field(default_factory=dict)
-    """By native host: another one knows other tabs."""
     making: trio.Lock = field(default_factory=trio.Lock)
     """One new tab at a time: several calls may want the same."""
 

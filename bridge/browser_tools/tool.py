@@ -21,7 +21,6 @@ from native_host.protocol.validation_errors import describe_argument, rejected_f
 from native_host.protocol.wire import Code
 
 LIMIT_S = 30.0
-"""For a call, unless its tool says otherwise."""
 
 
 class ToolInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -59,9 +58,7 @@ class Tool(Generic[Input, Context]):
     is_for_paused: bool = False
     """A client that is paused may call it all the same."""
     is_destructive: bool = False
-    """A call can have effects that cannot be undone."""
     is_repeatable: bool = False
-    """Done twice it is as if done once."""
     limit_s: float = LIMIT_S
 
     def make_definition(self) -> dict[str, Any]:

@@ -20,7 +20,6 @@ class ToolDefinition(msgspec.Struct, frozen=True, rename="camel"):
     has_read_only_calls: bool
     """At least some of its calls change neither the page nor the browser."""
     definition: dict[str, Any]
-    """The MCP Tool."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,6 @@ class ToolOutput(msgspec.Struct, kw_only=True, rename="camel"):
     """The `structuredContent` of a result. It says everything: some clients show nothing else."""
 
     message: str
-    """A sentence on the action or the finding."""
     untrusted: tuple[str, ...] = ()
     """The members that others wrote: data, never instructions."""
 
@@ -56,7 +55,6 @@ class ToolResult:
     page: str = ""
     """The page's own words, which `output` has as well: shown below the message, and marked."""
     origin: str = ""
-    """Origin of the text."""
     is_marked: bool = False
     """The page's words are of several, and marked one by one."""
     images: Sequence[Image] = ()

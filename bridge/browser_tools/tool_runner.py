@@ -111,9 +111,7 @@ class ToolRunner:
     def __init__(self, services: ToolServices) -> None:
         self._services = services
         self._sessions: dict[str, Session] = {}
-        """Sessions that have called a tool."""
         self._states: dict[str, SessionState] = {}
-        """By session."""
 
     def set_settings(self, settings: BrowserSettings) -> None:
         """Apply other settings, also to calls that run."""

@@ -26,14 +26,8 @@ _COMMANDS = {
         "bridge.cli.extension:extension",
         "Copy the extension to ~/.mcpb and print how to load it.",
     ),
-    "install-native-host": (
-        "install.cli:install_native_host",
-        "Register the native host with browsers.",
-    ),
-    "pause": (
-        "bridge.cli.pause:pause",
-        "Pause a site or client in all browsers, or list pauses.",
-    ),
+    "install-native-host": ("install.cli:install_native_host", "Register the native host with browsers."),
+    "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
     "status": ("bridge.cli.status:status", "Show connections, calls and problems."),
     "tools": ("bridge.cli.tools:tools", "List the tools that MCP clients may call."),

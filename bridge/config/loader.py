@@ -64,7 +64,6 @@ LIVE_KEYS = frozenset(
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
-"""Variables of which the log has a warning."""
 
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 

@@ -36,7 +36,6 @@ class ConfigReload:
         """`config` is what was read at the start; `apply` is called when live rules are others."""
         self._home = home
         self.digest = rules_digest(config)
-        """Digest of the rules that are applied."""
         self._apply = apply
         self._environ = environ
         self._read: object = None

@@ -54,7 +54,6 @@ RESTRICTIONS: dict[str, IsTighter] = {
     "existing_channel.attach": _is_off,
     "existing_channel.publish": _is_off,
 }
-"""By key."""
 
 ALWAYS_RESTRICTED = frozenset({"browser.resume"})
 """Restrictions also where the file leaves them out: else a model with a shell would set the variable."""

@@ -52,7 +52,6 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = PORT
     """0 takes a free one."""
     socket: str = ""
-    """Path of a Unix socket to listen on as well."""
     auth: Literal["token", "same-user"] = "token"
     """Access over TCP: clients with an access token only, or every process of this user as well."""
     auth_token: str = ""
@@ -64,7 +63,6 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     calls_per_minute: Annotated[int, msgspec.Meta(ge=0)] = CALLS_PER_MINUTE
     """For each client; 0 is no limit."""
     idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = IDLE_MINUTES
-    """Minutes after which an unused session ends."""
     close_tabs: bool = False
     """True if the tabs that a session opened are closed at its end."""
 

@@ -41,7 +41,6 @@ class Shortcut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One `[[shortcut]]`."""
 
     name: Name
-    """Its id, and what its command is called."""
     steps: Annotated[tuple[ShortcutStep, ...], Meta(min_length=1)] = field(name="step")
     title: str = ""
     description: str = ""

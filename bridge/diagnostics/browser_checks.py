@@ -31,7 +31,6 @@ from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHAR
 PING_S = 3.0
 """For one round trip to the extension: a worker that was stopped needs 0.5 s to start."""
 _MAX_NAMED = 3
-"""Tabs in one sentence."""
 _MAX_REASON = 200
 
 _CLOSED_TO_EXTENSIONS = frozenset({
@@ -43,7 +42,6 @@ _CLOSED_TO_EXTENSIONS = frozenset({
     "oauth.accounts.firefox.com", "profile.accounts.firefox.com", "support.mozilla.org",
     "sync.services.mozilla.com",
 })  # fmt: skip
-"""Hosts whose pages take no content scripts."""
 
 
 class SeenTab(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,7 +58,6 @@ class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A native host that lives, and whose it is."""
 
     host: str
-    """Its instance."""
     host_pid: int
     host_version: str
     browser_pid: int
@@ -86,9 +83,7 @@ class UnlinkedHost(LinkedHost, frozen=True, kw_only=True):
     """It cannot be spoken with."""
 
     reason: str
-    """A sentence."""
     is_final: bool = False
-    """It speaks another version of the wire."""
 
 
 class ObservedBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
@@ -98,19 +93,15 @@ class ObservedBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
     """
 
     label: str = ""
-    """The user's name for the profile."""
     extension_version: str = ""
     answered_ms: float | None = None
     """A round trip to the extension; None when there was none."""
     silence: str = ""
-    """Reason for a missing response."""
     tabs: tuple[SeenTab, ...] = ()
     sites_allowed: bool = True
-    """The browser lets the extension into all sites."""
     forbidden: str = ""
     """A rule of config.toml that forbids what pages offer, where it forbids all of it."""
     trouble: wire.Trouble | None = None
-    """Error of the extension before this connection."""
     is_channel: bool = False
     """True for the extension of Claude in Chrome, which has its own tools and no page tools."""
 

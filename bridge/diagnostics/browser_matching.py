@@ -34,23 +34,18 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     hosts: Mapping[int, int] = {}
     """Native hosts that run, of whatever mcpb: the browser's pid, and the host's."""
     channels: Sequence[Channel] = ()
-    """Sockets of the existing channel."""
     is_attached: bool = False
-    """By the configuration they are to be used."""
     only_directory: Path | None = None
     """The one in which its sockets are looked for by the configuration; None: wherever it puts them."""
     is_published: bool = False
     """True if the configuration publishes a socket."""
     published: Sequence[PublishedSocket] = ()
-    """Published sockets."""
     details: Mapping[Hop, Part] = {}
-    """Facts about the hops that all browsers share."""
     fixed: Sequence[Part] | None = None
     """Results of `--fix`; None without it."""
     is_partial: bool = False
     """Only the browsers of `files` were asked for."""
     called: Value = MCPB
-    """Name that starts this mcpb in a terminal."""
     now: float = 0.0
     """Seconds since the epoch."""
 
@@ -67,7 +62,6 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     target: TargetReport | None = None
     profiles: tuple[ObservedBrowser, ...] = ()
-    """That are connected."""
     unlinked: tuple[UnlinkedHost, ...] = ()
     pid: int = 0
     """Its process; 0 if it does not run."""

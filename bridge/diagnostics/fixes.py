@@ -20,7 +20,6 @@ from native_host.system.private_files import PrivateFileError, check_directory
 OPEN = 0o077
 """Others may enter, or more: too much for sockets."""
 WRITABLE = 0o022
-"""Others may change what a browser starts."""
 
 
 def apply_fixes(host: RegisteredHost, run_directories: Sequence[Path]) -> Iterator[Part]:

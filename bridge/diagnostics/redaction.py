@@ -34,11 +34,7 @@ _NUMBERED = {
     Privacy.PROFILE: "profile",
     Privacy.PROGRAM: "program",
 }
-_UNNUMBERED = {
-    Privacy.USER: "<user>",
-    Privacy.HOST_NAME: "<machine>",
-    Privacy.FOREIGN_TEXT: "<words>",
-}
+_UNNUMBERED = {Privacy.USER: "<user>", Privacy.HOST_NAME: "<machine>", Privacy.FOREIGN_TEXT: "<words>"}
 
 
 def make_redacted_report(looked: Observations, homes: Mapping[str, str]) -> DoctorReport:

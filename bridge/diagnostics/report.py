@@ -53,7 +53,6 @@ class HopReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hop: Hop
     state: State
     text: str = ""
-    """Description, if known."""
 
 
 class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,7 +66,6 @@ class BrowserReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """idle: not connected, and as far as is known nothing is wrong with it."""
     hops: tuple[HopReport, ...] = ()
     seen: tuple[ObservedBrowser, ...] = ()
-    """Its profiles that are connected."""
 
 
 class FindingReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -90,18 +88,14 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     version: str = __version__
     healthy: bool
-    """No finding is a fault."""
     verdict: str
     is_fixing: bool = False
     """`--fix` was asked for."""
     fixed: tuple[str, ...] = ()
-    """Fixes that were applied."""
     left: tuple[str, ...] = ()
-    """Faults that remain, with their remedies."""
     fix: str = ""
     """Command that applies all safe fixes; empty without one."""
     hops: tuple[HopReport, ...] = ()
-    """Hops that all browsers share."""
     browsers: tuple[BrowserReport, ...] = ()
     findings: tuple[FindingReport, ...] = ()
     """Faults first, those of browsers without the extension after the others; then in the order of the hops,
@@ -109,7 +103,6 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     channels: tuple[Channel, ...] = ()
     """Sockets of Claude in Chrome's hosts, and hosts without one."""
     published: tuple[PublishedSocket, ...] = ()
-    """Published sockets of mcpb."""
     neighbours: tuple[OtherHost, ...] = ()
     """Native hosts of other products: for information."""
 
@@ -388,10 +381,7 @@ def _describe_extension(seen: ObservedBrowser) -> str:
 
 
 def _shared_hops(
-    details: Mapping[Hop, Part],
-    findings: Sequence[Finding],
-    browsers: Sequence[KnownBrowser],
-    show: Show,
+    details: Mapping[Hop, Part], findings: Sequence[Finding], browsers: Sequence[KnownBrowser], show: Show
 ) -> Iterator[HopReport]:
     titles = {browser.title for browser in browsers}
     return _report_hops(details, [finding for finding in findings if finding.where.text not in titles], show)

@@ -45,7 +45,6 @@ class Rules(NamedTuple):
     problem: str
     """Reason why it is unusable; empty if it is valid."""
     pauses_problem: str = ""
-    """The same of pauses.json."""
 
 
 def make_status(

@@ -189,7 +189,6 @@ class _LineSplitter:
 
     def __init__(self) -> None:
         self._partial: list[bytes] = []
-        """Parts of a line whose end has not arrived."""
         self._partial_bytes = 0
         self._is_skipping = False
 

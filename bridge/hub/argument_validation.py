@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MAX_SCHEMA = 256 * 1024
 """Bytes of a tool's definition."""
 MAX_KEPT = 128
-"""Compiled schemas: those that were needed last."""
 MAX_STEPS = 200_000
 """Steps of one check: usually 0.02 s, at worst 0.2 s."""
 MAX_DETAIL = 1_000_000

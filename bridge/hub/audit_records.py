@@ -17,7 +17,6 @@ class Site(msgspec.Struct, frozen=True):
     """Location of an event: browser profile, origin, tab and frame."""
 
     profile: str = ""
-    """The profile's id."""
     browser: str = ""
     """The user's label for the profile, else the browser's brand."""
     origin: str = ""
@@ -34,16 +33,13 @@ class FinishedCall(msgspec.Struct, frozen=True):
 
     session: Session
     name: str
-    """As the client called it."""
     outcome: str
     """`ok`, `tool-error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
     duration_s: float
     site: Site = NOWHERE
     """Empty where the call never got as far as a site."""
     own_name: str = ""
-    """The page's name for the tool."""
     detail: str = ""
-    """Limit, rule or field that rejected the call."""
     handed: bool = True
     """True if the page may have received the call."""
     arguments: Arguments = NOTHING
@@ -63,7 +59,6 @@ class ToolRegistration(msgspec.Struct, frozen=True):
 
     site: Site
     tools: tuple[str, ...]
-    """The page's own names."""
 
 
 class ToolRedefinition(msgspec.Struct, frozen=True):
@@ -71,11 +66,8 @@ class ToolRedefinition(msgspec.Struct, frozen=True):
 
     site: Site
     tool: str
-    """The page's own name."""
     before: str
-    """Hash of the definition that was known."""
     after: str
-    """Hash of the definition that is announced now."""
 
 
 class CallRecord(msgspec.Struct):
@@ -92,7 +84,6 @@ class CallRecord(msgspec.Struct):
     step: int = 0
     action: str = ""
     keep_step: AuditSink = lambda _: None
-    """Takes the records of a batch's steps."""
     touched: dict[str, None] = msgspec.field(default_factory=dict)
     """Origins whose content was reported or acted on, in the order in which they came."""
 

@@ -38,7 +38,6 @@ class CachedToolRow(msgspec.Struct, frozen=True):
     """Id of the profile that offered the tool; a tab for it opens only there."""
     origin: str
     url: str
-    """Address of the tab that a call opens."""
     tool: PageTool
 
 
@@ -168,7 +167,6 @@ class Change(msgspec.Struct):
 
 
 _Site = tuple[str, str]
-"""Profile and origin."""
 
 
 class CachedToolIndex:
@@ -179,7 +177,6 @@ class CachedToolIndex:
         self._tabs: dict[TabKey, CachedTab] = {}
         self._shown: dict[_Site, tuple[CachedToolRow, ...]] = {}
         self._called: dict[CalledSite, None] = {}
-        """The oldest first."""
         self.version_of_calls = 0
         """Changes when `was_called` may answer otherwise."""
         self._listed: tuple[CachedToolRow, ...] | None = ()

@@ -23,7 +23,6 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 _MAX_CHOICE = 4
-"""Names to choose from in an error."""
 
 
 _Where = tuple[Browser, wire.Tab, Frame]
@@ -63,7 +62,6 @@ class Catalog:
         self._by_identity: dict[ToolIdentity, LiveEntry] = {}
         self._by_form: dict[str, dict[ToolIdentity, LiveEntry]] = {}
         self._stored: dict[str, list[CachedToolRow]] = {}
-        """By form, in the store's order."""
         self._kept: dict[str, CachedEntry] = {}
         self._kept_by_form: dict[str, list[CachedEntry]] = {}
         self._touched: set[str] = set()

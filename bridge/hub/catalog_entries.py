@@ -182,7 +182,6 @@ class CachedEntry(Entry):
 
     profile: str
     url: str
-    """Address of the tab that a call opens."""
     live: LiveEntry | None = None
     """The tool in a tab that another session owns, in whose place a tab is opened; None: it is cached."""
 
@@ -229,11 +228,9 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
     browser: Browser
     frame: Frame
     tools: list[PageTool]
-    """As the frame had them."""
     ordinal: int
     tab_origin: str
     entries: dict[Place, LiveEntry]
-    """In the page's order."""
     _written: tuple[_FormatKey, tuple[bytes, int]] | None = None
     """The latest result of `format_tools`."""
 

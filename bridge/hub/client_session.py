@@ -41,9 +41,7 @@ class ToolBinding(NamedTuple):
     identity: ToolIdentity
     document_id: str
     url: str
-    """URL of the document, without its fragment."""
     digest: bytes
-    """Hash of the tool's definition."""
 
     def still_holds(self, now: ToolBinding) -> bool:
         """Return whether the tool that is there `now` is the one that was shown.

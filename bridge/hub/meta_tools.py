@@ -22,7 +22,6 @@ CALL_PAGE_TOOL = "call_page_tool"
 
 LIMIT = 25
 MAX_LIMIT = 200
-"""Tools in one answer."""
 MAX_QUERY = 200
 """Characters."""
 MAX_TEXT = 64 * 1024

@@ -41,9 +41,7 @@ class PageResult(msgspec.Struct, frozen=True):
     """A CallToolResult that a web page has written."""
 
     result: bytes
-    """JSON."""
     origin: str
-    """The page's, as the browser reports it."""
 
 
 Outcome = bytes | PageResult | Exception
@@ -65,7 +63,6 @@ class CallServices(msgspec.Struct, frozen=True):
     consent: PageToolConsent
     keep: AuditSink
     told: Callable[[CallError], str]
-    """Formats a failure for the client."""
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
     running: dict[Operation, CallRecord] = msgspec.field(default_factory=dict)
@@ -95,7 +92,6 @@ class PageCall:
         self._record = CallRecord(session, called_as or name, arguments, services.now())
         self._operation: Operation = FINISHED
         self._entry: LiveEntry
-        """Tool that it was sent to last."""
         self._was_sent = False
         self._names_a_tab = False
         self._left = ATTEMPTS
@@ -104,9 +100,7 @@ class PageCall:
         self._profile: str | None = None
         """Profile of the first attempt: other profiles are other accounts."""
         self._refused: CallError | None = None
-        """By the tool that was missed last."""
         self._doubts: tuple[Doubt, ...] = ()
-        """About the tool that it was admitted to last."""
         self._allowed: set[tuple[str, ...]] = set()
         """Subjects of the doubts that the user has resolved for this call."""
         self._is_over = False

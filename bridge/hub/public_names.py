@@ -60,7 +60,6 @@ class ToolNamer:
         self._names: dict[Place, str] = {}
         self._holders: dict[str, Place] = {}
         self._sharing: dict[str, dict[Place, None]] = {}
-        """By plain name, who would be called so."""
         self._is_crowded = False
         """Even marked names clash somewhere: then everything is named together."""
 

@@ -45,7 +45,6 @@ class Frame(msgspec.Struct, dict=True):
     """The document in a frame, and what it offers."""
 
     announced: wire.FrameTools
-    """Without the tools."""
     tools: list[PageTool]
     """Tools; replaced by a new list whenever one of them changes."""
     lost_at: float | None = None
@@ -82,7 +81,6 @@ class Browser(msgspec.Struct):
     """Since when the first of them may be lost; infinity when none is."""
     paused: wire.Paused = msgspec.field(default_factory=wire.Paused)
     page_tools: dict[str, wire.Use] = msgspec.field(default_factory=dict)
-    """The user's settings in the popup, by origin."""
     clients: list[wire.Client] = msgspec.field(default_factory=list)
     is_replayed: bool = False
     """Everything that was known before we came has been said."""
@@ -225,7 +223,6 @@ class Registry:
         self.version = 0
         """Changes with the offers, but not with titles and activity of their tabs."""
         self.version_of_tabs = 0
-        """Changes with the announcement of any tab."""
 
         self.version_of_page_tools = 0
         """Changes whenever what the user has set in a popup does."""

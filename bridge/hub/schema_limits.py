@@ -18,17 +18,14 @@ import msgspec
 Schema = dict[str, Any]
 
 MAX_DEPTH = 64
-"""Depth of a schema as JSON."""
 MAX_VALUE_DEPTH = 200
 """Depth of a value; the wire allows no deeper message."""
 MAX_HEIGHT = 256
-"""Schemas within schemas, references followed."""
 MAX_EXPANDED = 1_000_000
 """Keywords, references followed, of a schema that does not contain itself."""
 MAX_PATTERNS = 100
 """Each may take 0.5 ms to compile."""
 MAX_MEANINGS = 100
-"""Targets of one reference."""
 _MAX_DESCENT = 4000
 """Schemas within schemas while one value is checked; the usual stack of 8 MiB holds 12 000 (measured)."""
 
@@ -142,12 +139,10 @@ class _Node(msgspec.Struct, eq=False):
     own: int
     """Steps of the keywords that stand in the schema itself."""
     factor: float
-    """Number of times that its content is evaluated."""
     has_pattern: bool
     name_patterns: int
     wants_unique: bool
     here: list[_Node] = msgspec.field(default_factory=list)
-    """Applied to the same value."""
     by_name: dict[str, _Node] = msgspec.field(default_factory=dict)
     by_index: list[tuple[int, _Node]] = msgspec.field(default_factory=list)
     each_value: list[_Node] = msgspec.field(default_factory=list)

@@ -20,9 +20,7 @@ from native_host.protocol.untrusted_text import (
 
 _TEXTS = ("title", "description", "$comment")
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords below which the keys are names."""
 _VALUES = ("const", "enum", "default", "examples")
-"""Keywords below which everything is a value."""
 
 
 class HiddenCharacterError(ValueError):

@@ -44,7 +44,6 @@ class TabOpener:
         self._transport = transport
         self._changes = changes
         self._attempts: dict[tuple[str, str, str], _Attempt] = {}
-        """By session, profile and address."""
 
     async def open(self, session: Session, entry: CachedEntry) -> LiveEntry:
         """Return the tool in a tab that the session owns.

@@ -30,7 +30,6 @@ OWN_META = "dev.mcpb/"
 """Prefix of the members of `_meta` that only the bridge writes."""
 
 NO_TAB_OPEN = "[no tab is open, a call opens one]"
-"""The place of a tool that outlives its page."""
 ASKED_FIRST = "The user is asked before its first call; `schemas` true has the page's own words."
 """In place of the words of a page that the user has not allowed yet."""
 TEXTS_LEFT_OUT = (
@@ -45,7 +44,6 @@ _HINTS = (
     "untrustedContentHint",
     "consequentialHint",
 )
-"""The last two are WebMCP's."""
 _OF_MCP = ("title", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta")
 _KEYWORDS = ("$schema", "properties", "required")
 """Keywords of JSON Schema that MCP's models name, and that must not be null."""

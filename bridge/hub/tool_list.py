@@ -88,7 +88,6 @@ class Listing:
         self._catalog = catalog
         self._consent = consent or EverythingListed()
         self._fixed = msgspec.json.encode([*TOOLS, *provided])[:-1]
-        """Without the bracket that ends the array."""
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._edition: _Edition | None = None
 

@@ -19,7 +19,6 @@ class Answer(NamedTuple):
     """A CallToolResult, as far as the page has given one."""
 
     result: bytes
-    """JSON."""
     is_error: bool
     """The page says, by `isError` or by throwing, that the tool has failed."""
 

@@ -15,11 +15,9 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 MAX_WORDS = 8
-"""Words of a query; the rest is ignored."""
 MAX_READ = 2000
 """Characters that are looked through of one text: as many as clients are shown of a description."""
 _MAX_COMPARED = 1000
-"""Names among which a near one is looked for."""
 _MAX_NEAR = 50
 """Characters of a name that are compared; the time for it grows with their square."""
 _NEAR = 0.6

@@ -20,7 +20,6 @@ class TabAddress(NamedTuple):
     """A tab of the browser behind one native host, or that browser itself."""
 
     host: str
-    """The host's instance name."""
     tab_id: int | None = None
 
 
@@ -72,7 +71,6 @@ class Prompt(NamedTuple):
     """Prompt for a client's model."""
 
     messages: tuple[str, ...]
-    """The user's, one after the other."""
     system: str
     max_tokens: int
 
@@ -96,7 +94,6 @@ class CallObserver(msgspec.Struct, frozen=True):
 
 
 NO_OBSERVER = CallObserver()
-"""An observer without callbacks."""
 
 
 class TabTransport(Protocol):

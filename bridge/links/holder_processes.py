@@ -79,7 +79,6 @@ class HolderProcesses:
         self._last: FoundChannel | None = None
         """That could be used, of all that were ever found."""
         self._started: dict[str, _HolderProcess] = {}
-        """By socket."""
 
     def scan_sockets(self, held: Container[str], now: float, *, at_once: bool = False) -> set[str]:
         """Start the holders that are missing. `held` are the sockets that have one.

@@ -88,7 +88,6 @@ class HostConnection:
         """True while writes are collected."""
         self._numbers = itertools.count(1)
         self._in_flight: dict[bytes, _Request] = {}
-        """By id."""
         self._waiting: dict[_Request, tuple[bytes, ...]] = {}
         """Requests above the limit in flight, the oldest first."""
         self._is_wire_logged = _wire_log.isEnabledFor(logging.DEBUG)

@@ -53,7 +53,6 @@ class Problem(msgspec.Struct):
 
     text: str
     retry_at: float
-    """By trio's clock."""
 
     @property
     def is_final(self) -> bool:
@@ -92,9 +91,7 @@ class NativeLinks(TabTransport):
         self._sessions = wire.BridgeSessions(sessions=[])
         self._listeners: list[Listener] = []
         self._busy: set[str] = set()
-        """The hosts that are linked, or being linked."""
         self._pause = trio.CancelScope()
-        """Between two looks."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:

@@ -125,7 +125,6 @@ class Question:
     def __init__(self, on_question: OnQuestion, left_s: float) -> None:
         self.on_question = on_question
         self.left_s = left_s
-        """For the call, once it is answered."""
         self.scope = trio.CancelScope()
 
 

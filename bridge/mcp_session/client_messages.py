@@ -57,7 +57,6 @@ class CanAsk(NamedTuple):
     """Server requests that a client supports."""
 
     person: bool = False
-    """Elicitation with a form for the user."""
     model: bool = False
     roots: bool = False
     """Roots: the directories that the client works in."""

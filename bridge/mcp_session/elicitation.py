@@ -60,7 +60,6 @@ class ElicitationRequest(NamedTuple):
 
 
 Asked = ElicitationRequest | SamplingRequest | RootsRequest
-"""Request to a client."""
 Ask = Callable[[Asked], Awaitable[bytes]]
 """Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
 

@@ -32,7 +32,6 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 MAX_SUSPENDED = 16
-"""Suspended calls of one session."""
 LAST_WORDS_S = 1.0
 """Seconds that a page has between the missing answer and the cancellation."""
 _STATE_BYTES = 16
@@ -59,7 +58,6 @@ class Request(NamedTuple):
 
 
 Begin = Callable[[Callable[[Outcome], None], CallObserver], Operation]
-"""Begins a call."""
 
 
 class RetryError(Exception):
@@ -72,7 +70,6 @@ class SuspendedCalls:
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._suspended: dict[str, _Call] = {}
-        """By state."""
 
     def begin(
         self,
@@ -176,7 +173,6 @@ class _Call:
         self.ended = trio.Event()
         self._operation: Operation = FINISHED
         self._outcome: Outcome | None = None
-        """Outcome that no message has received yet."""
         self._turn: _Turn | None = None
         """Message of the client that waits for the next outcome."""
 

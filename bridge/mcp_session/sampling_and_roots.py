@@ -29,11 +29,7 @@ class SamplingRequest(NamedTuple):
     def params(self) -> dict[str, Any]:
         """Params of the server request."""
         asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in self.prompt.messages]
-        return {
-            "messages": asked,
-            "systemPrompt": self.prompt.system,
-            "maxTokens": self.prompt.max_tokens,
-        }
+        return {"messages": asked, "systemPrompt": self.prompt.system, "maxTokens": self.prompt.max_tokens}
 
     def read_result(self, result: bytes) -> bytes:
         """Decode the client's result; return the model's text.
@@ -48,11 +44,8 @@ class RootsRequest:
     """Request of the directories that the client works in."""
 
     method = "roots/list"
-    """Method of the server request."""
     failure = "the MCP client did not tell its roots"
-    """Error text if the client has no answer."""
     params: Mapping[str, Any] = {}
-    """Params of the server request."""
 
     def read_result(self, result: bytes) -> bytes:
         """Decode the client's result; return the URIs as a JSON array.
@@ -65,7 +58,6 @@ class RootsRequest:
 
 
 MAX_ROOTS = 64
-"""Roots of a client; further ones are ignored."""
 
 
 class _Words(msgspec.Struct, tag_field="type", tag="text"):

@@ -57,7 +57,6 @@ _MISSED_ID = f"missed-{secrets.token_hex(8)}"
 """Id of a request whose response the client already has; no client uses it."""
 
 _RULES = {"missing": "required", "extra_forbidden": "additionalProperties"}
-"""JSON Schema's words for pydantic's."""
 
 _Context = ServerRequestContext[None, Any]
 _log = logging.getLogger(__name__)

@@ -29,7 +29,6 @@ class ServerRequests:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._open: dict[bytes, ServerRequest] = {}
-        """By id, as JSON."""
 
     async def send_request(self, client: Client, asked: Asked) -> bytes:
         """Send a request and return its result for the page. Cancellation cancels the request.

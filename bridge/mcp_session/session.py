@@ -52,11 +52,9 @@ if TYPE_CHECKING:
     from bridge.mcp_session.sdk_session import SdkSession
 
 MAX_SUBSCRIPTIONS = 64
-"""Further ones are left to the package."""
 UNREAD_BYTES = 64 * 1024
 """Unread bytes from which notifications of list changes wait until the client reads."""
 _CLOSED = ProtocolError(-32000, "Connection closed")
-"""In the package's words."""
 _WAITING_LINES = 64
 """For the package, while it is loaded; then its client waits."""
 
@@ -89,16 +87,12 @@ class McpSession:
         self._is_only_one = era is None
         """True if the client has exactly one connection, so that waiting for it delays no other request."""
         self._opening = b""
-        """The line that began a handshake."""
         self._can = Capabilities()
         """Capabilities of the client, in the handshake era."""
         self._is_initialized = False
         self._leaves_all = leaves_all
-        """To the package."""
         self._lines: trio.MemorySendChannel[ForwardedLine] | None = None
-        """Lines for the SDK session, once one is needed."""
         self._sdk_session: SdkSession | None = None
-        """Set once the mcp package is loaded."""
         self._sdk_scope = trio.CancelScope()
         self._sdk_ended = trio.Event()
         server.hear_changes(self._tell_list_changed)

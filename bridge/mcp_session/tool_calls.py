@@ -43,7 +43,6 @@ class ToolCallRequest(NamedTuple):
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
     state: str | None = None
-    """State of the suspended call that it resumes."""
     given: bytes | None = None
     """Answer of the client or its user: an MCP result as JSON."""
 

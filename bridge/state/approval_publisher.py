@@ -43,7 +43,6 @@ class ApprovalPublisher:
         self._approvals = approvals
         self._look = look
         self._sent: dict[str, tuple[list[wire.SiteApproval], Operation]] = {}
-        """By host: the list that its browser has."""
         self._revoked = trio.Event()
 
     async def run(self) -> None:

@@ -38,7 +38,6 @@ ARGUMENTS_BYTES = 2048
 ORIGINS_BYTES = 1024
 """For the further origins of a call, in a line that has room for arguments as well."""
 MAX_TOOLS = 20
-"""Names in the line of a registration."""
 REGISTRATIONS_A_MINUTE = 60
 """Lines: pages that register in a loop are not to push calls out of the log, whatever their origins."""
 REGISTRATIONS_OF_ORIGIN = 10
@@ -280,7 +279,6 @@ class _Allowance:
         """By origin, in the order in which they began. Those for which no line was left share the empty one,
         for each of these minutes may end in a line of its own."""
         self._written = 0
-        """In all these minutes."""
 
     def allows(self, origin: str, now: float) -> bool:
         """Count one; whether it is to be written."""

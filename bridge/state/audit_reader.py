@@ -26,7 +26,6 @@ class Filter:
     """Line filter. Texts are case-insensitive globs: a leading `!` negates, an empty one matches all."""
 
     origin: str = ""
-    """May leave the scheme out."""
     client: str = ""
     tool: str = ""
     """The page's name for it, or the one that the client called."""

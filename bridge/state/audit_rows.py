@@ -9,7 +9,6 @@ from typing import Any
 from native_host.protocol.untrusted_text import single_line
 
 LIMITS = (14, 20, 32, 48, 20, 9)
-"""Widths of the columns before the last."""
 _MAX_TEXT = 200
 
 

@@ -42,7 +42,6 @@ class PauseSync:
         """Changes made here: they count also when they cannot be stored."""
         self._stored: Pauses | None = None
         self._sent: dict[str, tuple[Pauses, wire.Paused]] = {}
-        """By host: what was compared last."""
         self.problem = ""
         """Reason for which the file cannot be used; empty if it can."""
         self._refresh_file()

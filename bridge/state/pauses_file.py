@@ -40,7 +40,6 @@ class PausesFile:
     def __init__(self, state: Path) -> None:
         self.path = StateLayout(state).pauses
         self.changes: Sequence[PauseChange] = ()
-        """As last read. They stay when the file breaks."""
         self._identity: tuple[int, ...] | None = None
 
     def refresh(self) -> bool:

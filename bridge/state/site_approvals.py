@@ -34,7 +34,6 @@ WORDS = ("read", "act", "page-tools", "upload")
 STORED_CHOICES = ("hour", "client", "always")
 """Choices of an approval prompt that last longer than the session."""
 _INCLUDED_IN = {"read": "act"}
-"""A wider word that covers a word as well."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,9 +97,7 @@ class Approvals:
         """Use the file in the directory `state`, which the first approval creates."""
         self.path = StateLayout(state).approvals
         self._found: dict[str, Any] = {}
-        """The file's content, unknown members included."""
         self._approved: dict[str, list[Approval]] = {}
-        """By origin."""
         self._identity: tuple[int, int, int] | None = None
 
     def has(self, origin: str, word: str, client: str) -> bool:

@@ -59,7 +59,6 @@ CREATE TABLE IF NOT EXISTS tabs (
 _CALLED = "CREATE TABLE IF NOT EXISTS called (profile TEXT, origin TEXT, PRIMARY KEY (profile, origin))"
 """Sites that a client has called. Earlier versions do not know the table and leave it alone."""
 _COMPANIONS = ("-wal", "-shm", "-journal")
-"""SQLite's own files beside it."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _log = logging.getLogger(__name__)

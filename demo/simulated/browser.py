@@ -64,12 +64,10 @@ class SimulatedBrowser:
             profile=wire.Profile(id=profile_id or secrets.token_hex(16), label=profile_label),
             capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, "documentId"]),
         )
-        """First message on each port."""
         self.tabs: dict[int, SimulatedTab] = {}
         self.sites: dict[str, Callable[[SimulatedTab], None]] = {}
         """By origin: what a page there does when it has been loaded (offer its tools)."""
         self.paused = wire.Paused()
-        """Pauses of the user, equal on all ports."""
         self.received: list[Envelope] = []
         """Every message of every host; one that came in pieces follows its last piece."""
         self.dropped = 0

@@ -68,7 +68,6 @@ class Report:
     targets: tuple[TargetReport, ...] = ()
     neighbours: tuple[OtherHost, ...] = ()
     running: tuple[RunningBrowser, ...] = ()
-    """Running browsers of those that were asked for."""
 
     def of_level(self, level: Level) -> list[Finding]:
         """Return the findings of one level, in order."""
@@ -133,7 +132,6 @@ class _Examination:
     wrappers: dict[str, list[Finding]] = field(default_factory=dict)
     """By their paths: this user's, and that of all users."""
     trials: dict[str, Trial] = field(default_factory=dict)
-    """By the target's title."""
     browser: list[Finding] = field(default_factory=list)
     extension: list[Finding] = field(default_factory=list)
     neighbours: list[OtherHost] = field(default_factory=list)

@@ -49,7 +49,6 @@ class Environment:
 
     interpreter: Path
     commands: Path
-    """The folder of its commands."""
     found: Path | None
     """Program that a terminal starts as `mcpb`."""
     found_second: Path | None

@@ -33,7 +33,6 @@ from native_host.system import proc, sock_diag
 from native_host.system.private_files import PrivateFileError
 
 THEIR_HOST = "--chrome-native-host"
-"""In the command line of its hosts."""
 OPENING_S = 3.0
 """Until a host that has just started has its socket."""
 
@@ -49,7 +48,6 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A socket in that product's place, or a host of its that has none any more."""
 
     title: str
-    """For people: whose it is."""
     use: str
     """For people: whether mcpb uses it, or why not, and what would make it."""
     path: str = ""
@@ -72,7 +70,6 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     holder: int = 0
     """The process of mcpb that holds it for all bridges."""
     fault: str = ""
-    """Reason why it is unusable."""
     mend: str = ""
     """The command that makes it usable; empty where none does."""
     is_old: bool = False
@@ -251,12 +248,7 @@ def missing_channel(level: Level = "warning", directory: Path | None = None) -> 
 
 
 def _make_finding(
-    code: FindingCode,
-    template: str,
-    level: Level = "note",
-    *,
-    command: Command | None = None,
-    **values: Part,
+    code: FindingCode, template: str, level: Level = "note", *, command: Command | None = None, **values: Part
 ) -> Finding:
     return Finding(code=code, hop="socket", template=template, values=values, level=level, command=command)
 

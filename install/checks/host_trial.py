@@ -57,7 +57,6 @@ STDOUT_BYTES = 4 * wire.TO_BROWSER_BYTES
 """Nothing is said to it, so it has nothing more to say than its hello."""
 SHOWN = 120
 _LENGTH_BYTES = 4
-"""Before each message."""
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # The output is untrusted: only a plain command of mcpb is shown as a command.
@@ -71,9 +70,7 @@ class Trial:
     finding: Finding | None = None
     """None: a browser would be content."""
     version: str = ""
-    """Version of mcpb in the host's hello."""
     seconds: float = 0.0
-    """Until its first message."""
 
 
 @dataclass
@@ -81,16 +78,13 @@ class _HostOutput:
     """Output of the program."""
 
     body: bytes = b""
-    """Body of its first message."""
     noise: bytes = b""
     """Bytes outside of messages."""
     rest: bytes = b""
     """Bytes of stdout after the last complete message."""
     is_too_much: bool = False
-    """More than STDOUT_BYTES."""
     stderr: bytes = b""
     first: trio.Event = field(default_factory=trio.Event)
-    """It has said or ended something."""
 
 
 def browser_arguments(program: Path, kind: Kind, caller: str, manifest: Path) -> list[str]:

@@ -107,7 +107,6 @@ class UnusualDirectory:
     running: RunningBrowser
     target: Target
     missing: Finding
-    """Finding if no manifest is there."""
 
 
 def find_elsewhere(

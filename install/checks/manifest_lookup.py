@@ -30,7 +30,6 @@ from native_host.system.untrusted_files import closed_folder, head, link, resolv
 OUR_CALLER: dict[Kind, str] = {"chromium": extension_origin(EXTENSION_ID), "firefox": FIREFOX_ID}
 
 LARGEST_MANIFEST_BYTES = 8 * 1024 * 1024
-"""Browsers know no bound."""
 
 FOREIGN_PROGRAM = FindingCode.MANIFEST_FOREIGN_PROGRAM
 ANOTHER_MCPB = FindingCode.MANIFEST_OF_ANOTHER_MCPB
@@ -45,7 +44,6 @@ class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The row of the table; empty for a folder that was named by hand."""
     kind: Kind
     manifest: str
-    """Path of the user's manifest, existing or not."""
     reads: str = ""
     """Manifest that the browser uses: the user's, or that for all users; empty without one."""
     program: str = ""
@@ -57,7 +55,6 @@ class TargetReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     is_startable: bool = False
     """As far as files tell, this browser can start our host."""
     command: Command | None = None
-    """Registers it, whatever is wrong."""
     findings: tuple[Finding, ...] = ()
     """Findings of this directory, in the order in which the browser meets them."""
 
@@ -76,7 +73,6 @@ class _Manifest:
     reading: Sequence[Finding] = ()
     """Faults of the file itself. Firefox then reads the next one; Chromium does not."""
     starting: Sequence[Finding] = ()
-    """Faults of the program that it names."""
     program: Path | None = None
     is_ours: bool = False
 

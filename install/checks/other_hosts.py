@@ -18,29 +18,23 @@ from native_host.protocol.wire import HOST_NAME
 from native_host.system.untrusted_files import entries, head, is_file
 
 MOST = 100
-"""Hosts that are read of a directory."""
 LARGEST_BYTES = 64 * 1024
 WRAPPER_GONE = FindingCode.CHANNEL_WRAPPER_GONE
 _SCRIPT_SUFFIXES = {".js", ".cjs", ".mjs", ".py"}
-"""Suffixes of scripts that an interpreter runs."""
 
 
 class OtherHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Host of another program."""
 
     name: str
-    """Name of the host and of its file."""
     manifest: str
     title: str
-    """Display name of the browsers that read it."""
     program: str = ""
     """Program of the manifest; empty if it is invalid."""
     lacks: str = ""
     """Missing file: the program, or one that its script runs."""
     is_there: bool = False
-    """It can be started, as far as files tell."""
     callers: tuple[str, ...] = ()
-    """The extensions that may start it."""
 
 
 def find_other_hosts(targets: Sequence[Target]) -> list[OtherHost]:

@@ -44,7 +44,6 @@ class Policy:
 
     value: Any
     file: Path
-    """That says it."""
 
 
 def managed_policies(browser: Browser, machine: Machine) -> dict[str, Policy]:

@@ -36,7 +36,6 @@ from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.untrusted_files import entries, is_file, is_folder, whole
 
 OUR_NAME = "mcpb"
-"""In the manifest of our extension."""
 MOST_PROFILES = 100
 LARGEST_BYTES = 8 * 1024 * 1024
 """Bytes of a file: Preferences of well-used profiles have some MiB."""
@@ -58,7 +57,6 @@ class InstalledExtension:
     """Our extension in one profile."""
 
     profile: Path
-    """The profile's folder."""
     label: str
     """The browser's name for the profile, else its directory's name."""
     extension_id: str
@@ -176,7 +174,6 @@ class _Reader:
     def __init__(self) -> None:
         self._left = MOST_BYTES
         self.has_passed_over = False
-        """A file was too long, or too much in all."""
 
     def read_object(self, path: Path) -> dict[str, Any]:
         """Return the object in a file; an empty one without it."""

@@ -59,7 +59,6 @@ class _File:
     entry: Entry
     """As it will be in the ledger, without what was there before."""
     command: str
-    """Command that installs it."""
 
 
 def plan_install(

@@ -28,7 +28,6 @@ class FileState:
 
     mode: int = 0
     is_users: bool = True
-    """Owned by the running user."""
     is_roots: bool = False
     is_hidden: bool = False
     """Perhaps something is there: a folder above is closed to the running user."""

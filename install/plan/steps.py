@@ -70,8 +70,6 @@ class Plan:
     """Held while the plan is carried out, so that two commands do not change one installation at once."""
     steps: list[Step] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    """Obstacles, each with its remedy."""
     kept: list[Path] = field(default_factory=list)
-    """Files that are as they should be."""
     notes: list[str] = field(default_factory=list)
     """Facts that the user should know before confirming."""

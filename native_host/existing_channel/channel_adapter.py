@@ -71,11 +71,9 @@ class ChannelAdapter:
         self._now_ms = now_ms
         self._calls = Calls(other_clients, self._probe)
         self._titles: dict[str, str] = {}
-        """Titles of sessions, by id."""
         self._are_there = False
         """True if a client is connected."""
         self._questions: dict[bytes, _Question] = {}
-        """By request id on the native wire."""
         self._asked = 0
         self._ended = ""
         """Reason why the extension takes no more requests; empty while it does."""

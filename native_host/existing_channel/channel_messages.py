@@ -18,7 +18,6 @@ FRAME_BYTES = 1_048_576
 REQUEST_BYTES = FRAME_BYTES - 4096
 """Longest request: the host adds a type, and a browser closes the port after a longer message."""
 ABOVE = "/tmp"  # noqa: S108 - its own choice
-"""Directory of all sockets."""
 DIRECTORIES = "claude-mcp-browser-bridge-*"
 """Directories with the sockets of hosts, each named after its process id."""
 OLD_SOCKETS = "claude-code-mcp-*.sock"
@@ -81,7 +80,6 @@ class ExecuteTool(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     tool: str
     args: Raw = msgspec.field(default_factory=lambda: Raw(b"{}"))
-    """May be absent."""
     client_id: str = ""
     tool_use_id: str | UnsetType = UNSET
     """Name of the call, which its response repeats; versions up to 1.0.36 omit it there."""

@@ -66,7 +66,6 @@ class Step:
     send: list[Call] = field(default_factory=list)
     refuse: list[Refusal] = field(default_factory=list)
     answered: Call | None = None
-    """Call of the response that came."""
 
 
 _OTHERS = {
@@ -106,7 +105,6 @@ class Calls:
         self._other_clients = other_clients
         self._probe = probe
         self._sent: dict[str, Call] = {}
-        """By name; at most one if responses lack names."""
         self._waiting: deque[Call] = deque()
 
     @property

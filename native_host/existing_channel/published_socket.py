@@ -39,13 +39,9 @@ class _Record(msgspec.Struct, kw_only=True):
     """Record of a server's socket and directory."""
 
     path: str
-    """Path of the socket."""
     draft: str
-    """Path of the socket until it is marked."""
     made_directory: bool
-    """Whether the server created the directory."""
     pid: int = 0
-    """Process id of the server."""
     device: int = 0
     inode: int = 0
     changed_ns: int = 0
@@ -74,7 +70,6 @@ class PublishedSocket(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     path: str
     pid: int
-    """Process id of the server."""
     is_left: bool
     """Whether the server was killed; the next one removes the socket."""
 

@@ -38,7 +38,6 @@ class FrameDecoder:
         """Received bytes: complete frames and a partial header, read from `_at` on."""
         self._at = 0
         self._pieces: list[bytes] = []
-        """Parts of an incomplete body."""
         self.missing = 0
         """Bytes that it lacks."""
         self.ignored = 0

@@ -41,7 +41,6 @@ class ValidationProblem(NamedTuple):
     comparison: str = ""
     """RANGE, LENGTH: `<=`, `>=`, `<`, `>` or empty for an exact length. PATTERN: the regular expression."""
     limit: float = 0
-    """RANGE, LENGTH: the bound."""
 
     @property
     def field(self) -> str:

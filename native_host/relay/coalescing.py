@@ -15,13 +15,7 @@ from native_host.protocol.framing import Part
 
 PAGE_NEWS_WAITING = 1024
 """Queued notifications of page servers per client; above this limit the oldest are dropped."""
-_OF_ONE_TAB = {
-    Kind.TAB,
-    Kind.TAB_GONE,
-    Kind.TOOLS,
-    Kind.TOOLS_GONE,
-    Kind.PAGE_NEWS,
-}
+_OF_ONE_TAB = {Kind.TAB, Kind.TAB_GONE, Kind.TOOLS, Kind.TOOLS_GONE, Kind.PAGE_NEWS}
 
 
 class AnnouncementCoalescer:

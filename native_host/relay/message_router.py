@@ -43,7 +43,6 @@ class Delivery(NamedTuple):
     parts: tuple[bytes, ...]
     is_last: bool = False
     meta: AnnouncementMeta | None = None
-    """Set if a later message can supersede this one."""
 
 
 class _Cancel(wire.Wire, kw_only=True):
@@ -70,10 +69,8 @@ class MessageRouter:
     def __init__(self, hello: wire.HostHello) -> None:
         self.outbox = Outbox()
         self.largest_bytes = wire.CHUNKED_BYTES
-        """Number of the last request to the browser."""
         self.browser: wire.BrowserHello | None = None
         self.dropped: Counter[str] = Counter()
-        """Counts of dropped messages, by reason."""
         self._hello = jsonrpc.notification("host/hello", hello)
         self._clients: dict[str, _Client] = {}
         self._correlation = RequestIds()

@@ -141,7 +141,6 @@ class RelayServer:
         """Clients that are not read, because too many bytes of theirs wait for the browser."""
         self._transferring = trio.Event()
         self._until_ended = trio.CancelScope()
-        """Whether the browser is connected."""
 
     async def serve(self) -> None:
         """Relay until the browser closes its pipe, SIGTERM comes, or the endpoint's files are gone."""
@@ -403,9 +402,7 @@ def _hello(record: endpoint.Record) -> wire.HostHello:
         browser_pid=record.browser_pid,
         extension_origin=record.extension_origin,
         limits=wire.Limits(
-            to_browser=wire.TO_BROWSER_BYTES,
-            from_browser=wire.FROM_BROWSER_BYTES,
-            socket=wire.SOCKET_BYTES,
+            to_browser=wire.TO_BROWSER_BYTES, from_browser=wire.FROM_BROWSER_BYTES, socket=wire.SOCKET_BYTES
         ),
     )
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
 NAME = ".mcpb"
-"""mcpb's home below the user's."""
 Removal = Literal["file", "directory", "extension", "managed"]
 """How `uninstall-native-host --purge` removes what is in a place.
 
@@ -111,7 +110,6 @@ class StateLayout(Layout):
     access_tokens = Place("http-tokens.json")
     device_id = Place("device-id")
     server_records = Numbered("serve-*.json")
-    """Of running servers."""
     channel_records = Numbered("channel-*.json", "managed")
     """Of servers that publish a socket beside those of Claude in Chrome."""
     damaged_ledger = Place("ledger.json.damaged")
@@ -127,12 +125,10 @@ class HomeLayout(Layout):
     pictures = Place("pictures", "directory")
     """Screenshots, where the user has no directory for downloads."""
     extension_drafts = Numbered(".extension-*")
-    """Copies of the extension that were interrupted."""
     extension = Place("extension", "extension")
     firefox_extension = Place("extension-firefox", "extension")
     bin = Place("bin", "managed")
     wrapper = Place("bin/mcpb-native-host", "managed")
-    """The program that host manifests name."""
     run = Place("run", "managed")
     """Sockets of native hosts, unless the system has a better directory."""
     ledger = Place("state/ledger.json", "managed")

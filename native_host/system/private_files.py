@@ -280,7 +280,6 @@ class TrustedFile(NamedTuple):
 
     content: bytes
     is_open: bool
-    """Other users can read it."""
 
 
 def read(path: Path) -> TrustedFile | None:

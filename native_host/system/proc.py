@@ -25,7 +25,6 @@ MAX_STAT_BYTES = 1024
 MAX_ANCESTORS = 8
 """Processes between a browser and the host that it started: a shell, a wrapper."""
 _RECENT_PROCESSES = 8
-"""Processes that are looked at first."""
 _SESSION, _STARTED_AT = 3, 19
 """Indexes in `_stat_fields`."""
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 _SOCK_DIAG, _BY_FAMILY, _REQUEST, _DUMP = 4, 20, 1, 0x300
 """NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, NLM_F_DUMP."""
 _ERROR, _DONE = 2, 3
-"""NLMSG_ERROR, NLMSG_DONE."""
 _HEADER = struct.Struct("=IHHII")
 """`nlmsghdr`: length, type, flags, sequence, port."""
 _ALL = 0xFFFFFFFF
@@ -88,7 +87,6 @@ _UNIX_ANSWER = struct.Struct("=BBBxIII")
 _ATTRIBUTE = struct.Struct("=HH")
 """`rtattr`: length, type."""
 _SHOW_PEER, _PEER = 4, 2
-"""UDIAG_SHOW_PEER, UNIX_DIAG_PEER."""
 _MAX_ANSWER_BYTES = 65536
 _ANSWER_TIMEOUT_S = 1.0
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST_ENTRIES = 10_000
-"""Entries of a directory that are read."""
 # ValueError: it is no path at all (a NUL, half a character), as files of others may name one.
 _UNREADABLE = (OSError, ValueError)
 

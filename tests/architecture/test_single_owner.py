@@ -118,25 +118,13 @@ def _find_texts_of(name: str, block: ast.AST) -> Iterator[ast.AST]:
 
 
 CONCEPTS = [
-    Concept(
-        "paths below /proc",
-        find_proc_paths,
-        "native_host/system/proc.py",
-    ),
+    Concept("paths below /proc", find_proc_paths, "native_host/system/proc.py"),
     Concept("homes of users", find_user_homes, "native_host/system/home_layout.py"),
     Concept("O_NOFOLLOW", find_no_follow, "native_host/system/private_files.py"),
     Concept("AF_NETLINK", find_netlink, "native_host/system/sock_diag.py"),
-    Concept(
-        "reads of MCPB_HOME",
-        find_home_reads,
-        "native_host/system/home_layout.py",
-    ),
+    Concept("reads of MCPB_HOME", find_home_reads, "native_host/system/home_layout.py"),
     Concept("isprintable", find_isprintable, "native_host/protocol/untrusted_text.py"),
-    Concept(
-        "texts of msgspec's errors",
-        find_msgspec_texts,
-        "native_host/protocol/validation_errors.py",
-    ),
+    Concept("texts of msgspec's errors", find_msgspec_texts, "native_host/protocol/validation_errors.py"),
     Concept(
         "URL parsers",
         find_url_parsers,

@@ -45,11 +45,7 @@ class PlayedTools:
     """One client's session. `tabs` are the browser's; navigating changes them as a browser would."""
 
     def __init__(
-        self,
-        nursery: trio.Nursery,
-        home: Path,
-        rules: PolicyRules | None = None,
-        **settings: Any,
+        self, nursery: trio.Nursery, home: Path, rules: PolicyRules | None = None, **settings: Any
     ) -> None:
         policy, browser_settings = Policy(rules), BrowserSettings(**settings)
         self.transport = PlayedTransport()
@@ -57,18 +53,10 @@ class PlayedTools:
         self.records: list[Record] = []
         """What the audit log is given."""
         self.router = Router(
-            self.transport,
-            lambda _: "Run: mcpb doctor",
-            terms=terms,
-            keep=self.records.append,
+            self.transport, lambda _: "Run: mcpb doctor", terms=terms, keep=self.records.append
         )
         self.tools = BrowserTools(
-            self.router,
-            self.transport,
-            policy,
-            browser_settings,
-            home,
-            Approvals(home / "state"),
+            self.router, self.transport, policy, browser_settings, home, Approvals(home / "state")
         )
         self.router.set_provider(self.tools)
         self.session = Session(SESSION, title="Agent in app")

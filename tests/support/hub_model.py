@@ -397,12 +397,7 @@ class Model:
         return None
 
     def _meant(
-        self,
-        session: str,
-        name: str,
-        live: Mapping[str, Spot],
-        missed: Collection[Spot],
-        profile: str | None,
+        self, session: str, name: str, live: Mapping[str, Spot], missed: Collection[Spot], profile: str | None
     ) -> Target:
         by_spot = {here.spot: here for here in self.here()}
         match self.shown.get(session, {}).get(name):

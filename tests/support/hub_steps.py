@@ -339,11 +339,7 @@ BEGINNINGS: Sequence[Sequence[Step]] = (
     # A copy of the profile, which outlives the page that was listed.
     (*_ONE_PAGE, Starts("copy"), Page("copy", 1, (_BUY, _AGAIN)), TabCloses("first", 1)),
     # Tools without a tab: of others' tabs, and of two profiles.
-    (
-        Starts("first"),
-        Tab("first", 1, "null", owner="s2"),
-        Page("first", 1, (_BUY, _AGAIN), origin="null"),
-    ),
+    (Starts("first"), Tab("first", 1, "null", owner="s2"), Page("first", 1, (_BUY, _AGAIN), origin="null")),
     (
         *_ONE_PAGE[:2],
         Starts("second"),

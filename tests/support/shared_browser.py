@@ -36,11 +36,7 @@ class LentDevTools(DevTools):
         self._owner = owner
 
     async def send(
-        self,
-        method: str,
-        params: Params | None = None,
-        session: str = "",
-        timeout_s: float = COMMAND_SECONDS,
+        self, method: str, params: Params | None = None, session: str = "", timeout_s: float = COMMAND_SECONDS
     ) -> Params:
         send = partial(self._thread.run, self._owner.send, method, params, session, timeout_s)
         return await trio.to_thread.run_sync(send, abandon_on_cancel=True)

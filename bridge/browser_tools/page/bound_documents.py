@@ -15,7 +15,6 @@ from bridge.errors import CallError
 from native_host.protocol.wire import Code
 
 TabKey = tuple[str, int]
-"""Native host and tab."""
 
 
 @dataclass
@@ -25,7 +24,6 @@ class BoundDocument:
     id: str
     """Empty: the browser names none."""
     commands: int = 0
-    """Number of commands that had a result."""
 
 
 _documents: ContextVar[Mapping[TabKey, BoundDocument]] = ContextVar("documents", default=MappingProxyType({}))

@@ -24,7 +24,6 @@ MAX_TEXT = 4000
 """Characters of a message."""
 MAX_ARGUMENT = 2000
 MAX_FRAMES = 5
-"""Frames of a stack."""
 MAX_CONTEXTS = 1000
 
 EVENTS = (
@@ -168,7 +167,6 @@ class Entry:
     """A message, and how often it came in a row."""
 
     level: str
-    """error, warning, info, log or debug."""
     text: str
     at: float
     """Milliseconds since 1970, of the newest."""
@@ -202,7 +200,6 @@ class Console:
     def __init__(self, url: str) -> None:
         """`url`: where the tab is."""
         self.dropped = 0
-        """Older ones that there was no room for."""
         self.frames = FrameOrigins()
         self._host = origins.get_host(url)
         self._entries: deque[Entry] = deque()

@@ -16,7 +16,6 @@ _SECRET = frozenset({
     "jwt", "otp", "passphrase", "passwd", "password", "privatekey", "pwd", "secret", "session", "sessionid",
     "sid", "sig", "signature", "token", "tokens", "xsrf",
 })  # fmt: skip
-"""Words of a name that say so by themselves."""
 _PERHAPS = frozenset({"key", "code", "nonce", "ticket", "assertion", "pin"})
 """And those that do where the value looks like one."""
 _LONG = 12
@@ -26,10 +25,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Pages write what is searched here. Each expression takes linear time: a match begins only at the start of a
 # run of characters, and quantifiers are possessive. That of a group is a lookahead and what it found: Python
 # before 3.11.5 loses matches of possessive groups (https://github.com/python/cpython/issues/106052).
-_JWT = re.compile(
-    r"(?<![\w-])(?=((?:(?!\beyJ[\w-]{5})[\w-])*))\1eyJ[\w-]++\.[\w-]{5,}+\.[\w-]*+",
-)
-"""Its first group stands before the token."""
+_JWT = re.compile(r"(?<![\w-])(?=((?:(?!\beyJ[\w-]{5})[\w-])*))\1eyJ[\w-]++\.[\w-]{5,}+\.[\w-]*+")
 _PAIR = re.compile(r"(?<![^?&#;=\s])([^?&#;=\s]++)=([^&#;\s]++)")
 _MAX_NAME_CHARS = 100
 """Characters of a parameter's name that are looked at, from its end."""

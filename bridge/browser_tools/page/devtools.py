@@ -28,7 +28,6 @@ from native_host.protocol.untrusted_text import quote, single_line
 from native_host.protocol.wire import Code
 
 COMMAND_S = 15.0
-"""For one DevTools command."""
 SETTLE_S = 5.0
 """For a document that an input has sent the tab to."""
 DOWNLOAD_S = 0.5
@@ -66,7 +65,6 @@ STATE_EVENTS = (
     "Page.fileChooserOpened",
     SUBSCRIBED,
 )
-"""Events that change the state of a tab."""
 _CHOOSER = (
     "The page asked for a file to be chosen, which the user was not shown: nothing was chosen. file_upload "
     "gives the page a file; find shows its field, also a hidden one."
@@ -109,9 +107,7 @@ class Dialog:
     """A dialog that a page has opened, and that the client has to answer."""
 
     kind: str
-    """confirm, prompt or beforeunload."""
     origin: str = ""
-    """Origin of the page that opened it."""
     message: str = ""
     """Text of the dialog; empty if it has none, or if it is hidden from the session."""
     text: str = ""
@@ -213,7 +209,6 @@ class Devtools(ABC):
         self.keeps_choosers = False
         """True while file choosers are intercepted."""
         self.holds: set[str] = set()
-        """Captures that need the subscription."""
         self.url = ""
         """Address of the main document, once one has loaded; empty if unknown."""
         self.children: dict[str, str] = {}
@@ -235,7 +230,6 @@ class Devtools(ABC):
         self._hears = False
         self._listeners: dict[Heard, tuple[str, ...]] = {}
         self._events: set[str] = set()
-        """Events of the subscription."""
         self._waiting: set[_Command] = set()
         self._is_crashed = False
         self.is_leaving = False
@@ -244,7 +238,6 @@ class Devtools(ABC):
         """Navigations that loaded no document: one may have become a download."""
         self._is_loading = False
         self.downloads = 0
-        """Number of started downloads."""
         self._changed = trio.Event()
 
     @property

@@ -18,7 +18,6 @@ from bridge.errors import CallError
 from native_host.protocol import wire
 
 BUSY_S = 2.0
-"""For what may be busy without harm."""
 _EVENTS = ("Target.attachedToTarget", "Target.detachedFromTarget", "mcpb.eventDropped")
 """The last is the extension's own: events were too long to be passed on, or too many at once."""
 
@@ -28,7 +27,6 @@ class Began(Enum):
 
     NOW = auto()
     AGAIN = auto()
-    """The browser had let go of the tab meanwhile."""
     EARLIER = auto()
 
 
@@ -60,9 +58,7 @@ class Capture(Generic[L]):
         self._events = events
         self._switches = switches
         self._left_out_in_all = 0
-        """As the extension counts."""
         self._sessions: set[str] = set()
-        """Below the tab's own."""
         self._lost_before: int | None = None
         """None: it has not begun."""
 

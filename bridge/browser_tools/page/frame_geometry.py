@@ -12,21 +12,15 @@ class Placement(NamedTuple):
     """An affine map, from CSS pixels of the frame's viewport to those around it."""
 
     x: float = 0.0
-    """Corner of the frame."""
     y: float = 0.0
     right_x: float = 1.0
-    """Vector of one frame pixel to the right."""
     right_y: float = 0.0
     down_x: float = 0.0
-    """And one down."""
     down_y: float = 1.0
 
     def to_outside(self, x: float, y: float) -> tuple[float, float]:
         """Convert a point of the frame to the surrounding viewport."""
-        return (
-            self.x + self.right_x * x + self.down_x * y,
-            self.y + self.right_y * x + self.down_y * y,
-        )
+        return (self.x + self.right_x * x + self.down_x * y, self.y + self.right_y * x + self.down_y * y)
 
     def to_inside(self, x: float, y: float) -> tuple[float, float]:
         """Convert a surrounding point to the frame. A frame scaled to nothing has only its corner."""

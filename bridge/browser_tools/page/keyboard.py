@@ -14,7 +14,6 @@ from typing import Any
 from bridge.browser_tools.tool_output import ToolError
 
 MAX_KEYS = 100
-"""Keys of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,9 @@ class Key:
     code: str = ""
     number: int = 0
     text: str = ""
-    """Text that the key types."""
     location: int = 0
     """1: the left one of two."""
     is_shifted: bool = False
-    """A US keyboard writes it with Shift."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,6 @@ _EDITING = {"a": "selectAll", "c": "copy", "x": "cut", "z": "undo"}
 """Editing commands of Cmd keys, which macOS has in the application's menu, out of reach of DevTools."""
 
 _PASTE_WORD = re.compile(r"paste|[+-](key)?v$|[+-](kp_?)?ins(ert)?$", re.IGNORECASE)
-"""Name of a paste key that has no other name."""
 
 _ZOOM_CODES = {"Equal", "Minus", "Digit0"}
 _OF_TABS = {"w", "t", "n", "l", "Tab"}

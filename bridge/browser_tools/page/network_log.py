@@ -141,12 +141,10 @@ class Request:
     id: str
     """For DevTools: all requests of a chain of redirects have the same."""
     session: str
-    """DevTools session that has its bodies."""
     method: str
     url: str
     """With secrets masked, as it is shown and looked for."""
     origin: str
-    """Origin of the document that sent it."""
     loader: str
     began: float
     """Seconds, by the clock of events."""
@@ -157,7 +155,6 @@ class Request:
     initiator: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     sent: str = ""
-    """Its body, where that is small text."""
     has_body: bool = False
     status: int | None = None
     """None: there is no response yet, or there was none."""
@@ -171,7 +168,6 @@ class Request:
     failure: str = ""
     is_cached: bool = False
     is_by_worker: bool = False
-    """The page's own service worker answered."""
     is_redirected: bool = False
     """To the next request with its id; there is no body."""
 
@@ -194,7 +190,6 @@ class Network:
     def __init__(self, url: str) -> None:
         """`url`: where the tab is."""
         self.dropped = 0
-        """Older ones that there was no room for."""
         self.frames = FrameOrigins()
         self._host = origins.get_host(url)
         self._requests: deque[Request] = deque()
@@ -332,7 +327,6 @@ class Network:
         "Page.frameAttached": (_FrameAttachment, _handle_attachment),
         "Page.frameNavigated": (_FrameNavigation, _handle_navigation),
     }
-    """By event: its shape, and what it changes."""
 
 
 EVENTS = tuple(Network.folds)

@@ -17,7 +17,6 @@ class Line(NamedTuple):
 
     indent: int
     head: str
-    """Text before the ref."""
     ref: int
     """Its number; 0: it has none."""
     tail: str

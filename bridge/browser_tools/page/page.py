@@ -18,14 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import trio
 
 from bridge import origins
-from bridge.browser_tools.page.devtools import (
-    COMMAND_S,
-    ON_ITS_WAY,
-    SETTLE_S,
-    CommandError,
-    Devtools,
-    Params,
-)
+from bridge.browser_tools.page.devtools import COMMAND_S, ON_ITS_WAY, SETTLE_S, CommandError, Devtools, Params
 from bridge.browser_tools.page.frame_geometry import Placement, placement_of
 from bridge.browser_tools.page.scripts import joined_script
 from bridge.browser_tools.tool_output import ToolError
@@ -78,7 +71,6 @@ class Frame:
     """A document in a frame of the tab."""
 
     id: str
-    """DevTools id of the frame."""
     url: str
     loader: str
     """Id of the document's load; each document has its own."""
@@ -89,7 +81,6 @@ class Frame:
     number: int = 0
     """In refs, `ref_f<number>_…`; 0: the main frame."""
     origin: str = ""
-    """Origin that rules know the document by."""
     has_failed: bool = False
     """The browser's own page is there, which says why this one did not load."""
 
@@ -109,7 +100,6 @@ class _World(NamedTuple):
     """Our code in a document."""
 
     loader: str
-    """Id of the document's load."""
     context: int
     mcpb: str
     """Object id of `mcpb` there, which no other document has."""
@@ -131,11 +121,8 @@ class Page(Devtools):
         self.has_silent_frames = False
         """True if a frame did not respond at the last look: `frames` omits it."""
         self._looked_at: object = None
-        """Number of the latest look at the frames."""
         self._numbers: dict[str, int] = {}
-        """By frame."""
         self._worlds: dict[str, _World] = {}
-        """By frame."""
         self._numbering = numbering
 
     def is_main(self, frame_id: str) -> bool:
@@ -289,11 +276,7 @@ class Page(Devtools):
         Objects are in the group OBJECTS. Raises as `call_script`.
         """
         function = f"function () {{ return ({expression}\n); }}"
-        params: Params = {
-            "functionDeclaration": function,
-            "returnByValue": by_value,
-            "awaitPromise": True,
-        }
+        params: Params = {"functionDeclaration": function, "returnByValue": by_value, "awaitPromise": True}
         if not by_value:
             params["objectGroup"] = OBJECTS
         try:
@@ -355,9 +338,7 @@ class Page(Devtools):
             GoneError: the frame shows another site now than at the last look, which needs another decision.
         """
         made = await self.run_command(
-            "Page.createIsolatedWorld",
-            {"frameId": frame.id, "worldName": self._world},
-            session=frame.session,
+            "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": self._world}, session=frame.session
         )
         context: int = made["executionContextId"]
         # Two calls may come here at once, or one after the tab was let go: the world is the same.

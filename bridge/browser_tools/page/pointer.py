@@ -27,9 +27,7 @@ from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote
 
 TRIES = 4
-"""To get the pointer onto an element that moves."""
 MAX_DEPTH = 8
-"""Nested frames that a point is followed into."""
 DRAG_STEPS = 12
 """Moves between the two ends of a drag: elements below it receive events."""
 DRAG_BEGINS = 6.0

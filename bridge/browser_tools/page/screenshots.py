@@ -19,7 +19,6 @@ from bridge.browser_tools.tool_output import ToolError
 MAX_EDGE = 1568
 """Pixels of a picture's longer edge: what is longer, models are shown scaled down."""
 MAX_PIXELS = 1_150_000
-"""Pixels of a picture."""
 MAX_BYTES = 3 * 1024 * 1024
 """Bytes of a picture: a larger PNG becomes a JPEG."""
 MAX_PART = 20_000
@@ -27,7 +26,6 @@ MAX_PART = 20_000
 MAX_ENLARGED = 4.0
 """Largest enlargement of `zoom` relative to a screenshot."""
 QUALITY = 80
-"""Quality of a JPEG."""
 CAPTURE_S = 20.0
 BAR_S = 0.6
 """Seconds from the first command to the browser's debugger bar; measured: 0.2 to 0.4 s."""
@@ -84,7 +82,6 @@ class View:
     ratio: float
     """The screen's pixels for each of them, with the browser's zoom."""
     left: float
-    """Scroll position of the page."""
     top: float
     page_width: float
     page_height: float

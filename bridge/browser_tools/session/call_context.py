@@ -55,7 +55,6 @@ class CallContext:
     approved_once: set[tuple[str, str]] = field(default_factory=set)
     """Origins that the user approved for this one call, each with `read` or `act`."""
     quotes: list[Quote] = field(default_factory=list)
-    """Texts of pages for the end of the result."""
 
     @property
     def permissions(self) -> Permissions:

@@ -64,9 +64,7 @@ class ClientPrompts:
     session: Session
     caller: CallObserver
     progress: ProgressReports = field(default_factory=ProgressReports)
-    """Shared with the steps of a batch."""
     limits: list[trio.CancelScope] = field(default_factory=list)
-    """Time limits of the call."""
     listed_roots: list[list[str]] = field(default_factory=list)
     """The client's roots, as soon as it has listed them in this call."""
 

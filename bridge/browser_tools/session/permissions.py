@@ -41,10 +41,8 @@ ACTS = {
     "read_network_requests": "read the network requests of",
     "javascript_tool": "run JavaScript on",
 }
-"""Verb of each tool for the prompts to the user."""
 _ELSE = "act on"
 _READS = {"computer": "look at"}
-"""The same for calls that only read."""
 LOOK = "tabs_context_mcp lists your tabs."
 
 _log = logging.getLogger(__name__)
@@ -59,7 +57,6 @@ class SessionGrants:
     once: list[set[tuple[str, str]]] = field(default_factory=list)
     """The approvals of each running call, which hold for that call alone."""
     tabs: set[tuple[str, int, int]] = field(default_factory=set)
-    """By profile, browser process and tab."""
     prompting: trio.Lock = field(default_factory=trio.Lock)
     """One prompt at a time: several calls may need the same approval."""
 
@@ -80,10 +77,8 @@ class Decision(NamedTuple):
 
     outcome: Literal["yes", "no", "ask"]
     rule: str
-    """In words for a user."""
     code: Code = Code.NOT_ALLOWED
     then: str = ""
-    """Remedy of a rejection."""
 
 
 class ApprovalPrompt(NamedTuple):
@@ -95,7 +90,6 @@ class ApprovalPrompt(NamedTuple):
     """Record a choice other than `no`."""
     origin: str
     host: str
-    """Native host of the browser in question."""
     subject: str
     instead: str
 

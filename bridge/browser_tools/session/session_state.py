@@ -65,16 +65,11 @@ class SessionState:
     profile: str = ""
     """Profile of the chosen browser; empty without a choice."""
     browser_pid: int = 0
-    """Process id of that browser when it was chosen."""
     tab_id: int | None = None
-    """Its current tab."""
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)
-    """By native host and tab."""
     numbering: Numbering = field(default_factory=Numbering)
-    """Numbers of refs, in all tabs."""
     pictures: Pictures = field(default_factory=Pictures)
     others: dict[type, Any] = field(default_factory=dict)
-    """State of single tools, by its type."""
 
     def state_of(self, kind: type[T]) -> T:
         """Return the state of this type, created on first use."""

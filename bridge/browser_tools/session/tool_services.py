@@ -27,7 +27,6 @@ class ToolServices:
     policy: Policy
     settings: BrowserSettings
     home: Path
-    """Directory of mcpb's files."""
     approvals: Approvals
     prompts: ApprovalPrompts
     settle: Callable[[], Awaitable[None]]
@@ -35,6 +34,5 @@ class ToolServices:
     whats_missing: Callable[[], str]
     """Return why no browser is connected, and the command that repairs it."""
     tools: Mapping[str, Tool[Any, Any]]
-    """By name."""
     sites_changed: Callable[[], None] = lambda: None
     """Notify the browsers: a session may use other sites, and its next command needs the new rules."""

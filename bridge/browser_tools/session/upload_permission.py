@@ -19,7 +19,6 @@ from native_host.protocol.untrusted_text import quote
 from native_host.protocol.wire import Code
 
 MAX_SHOWN = 10
-"""Files that a prompt names."""
 MAX_PATH = 120
 """Characters of a path in a prompt."""
 _NO_SITE = ("", "null")
@@ -31,7 +30,6 @@ class UploadApprovals:
     """Sites to which the user lets this session give files."""
 
     sites: set[str] = field(default_factory=set)
-    """Origins in canonical form."""
     asking: trio.Lock = field(default_factory=trio.Lock)
     """One prompt at a time: several calls may need the same approval."""
 

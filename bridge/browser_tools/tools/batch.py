@@ -19,11 +19,9 @@ from bridge.hub.argument_validation import Arguments
 LIMIT_S = 150.0
 """Seconds for all steps together, without the time of prompts."""
 ENDING_S = 5.0
-"""Afterwards, for telling what was done."""
 MAX_STEPS = 100
 _BATCH_ID_BYTES = 4
 ALONE = ("browser_batch", "shortcuts_execute")
-"""These are no steps themselves."""
 
 
 class Step(msgspec.Struct, kw_only=True):
@@ -72,7 +70,6 @@ class StepResults:
     total: int
     results: list[StepResult] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
-    """Page texts, each marked."""
     images: list[Image] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 

@@ -30,7 +30,6 @@ class ListedBrowser(msgspec.Struct, rename="camel"):
     is_local: bool
     on_this_computer: bool
     in_use: bool
-    """It is the one that this session works in."""
 
 
 class Browsers(ToolOutput, kw_only=True):

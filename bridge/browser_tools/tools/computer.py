@@ -208,11 +208,7 @@ async def _store_picture(action: ActionContext, result: ActionResult, shot: Shot
     name = f"{action.given.action}-{datetime.now():%Y%m%d-%H%M%S}{suffix}"  # noqa: DTZ005 - the user's clock
     said = f"{result.said} Image id {picture.id}."
     taken = TakenPicture(
-        image_id=picture.id,
-        uri=picture.uri,
-        mime_type=shot.mime_type,
-        width=shot.width,
-        height=shot.height,
+        image_id=picture.id, uri=picture.uri, mime_type=shot.mime_type, width=shot.width, height=shot.height
     )
     if action.given.save_to_disk is True:
         saved = await trio.to_thread.run_sync(

@@ -133,7 +133,6 @@ class TakenPicture(msgspec.Struct, rename="camel", kw_only=True):
     width: int
     height: int
     path: str | None = None
-    """Path of the saved file."""
 
 
 class ComputerOutput(ToolOutput, kw_only=True):
@@ -142,7 +141,6 @@ class ComputerOutput(ToolOutput, kw_only=True):
     action: str
     tab_id: int
     target: str = ""
-    """Target of the action, in the page's words."""
     picture: TakenPicture | None = None
     untrusted: tuple[str, ...] = ("target",)
 
@@ -152,7 +150,6 @@ class ActionResult:
     """Effect of an action."""
 
     said: str
-    """A sentence."""
     target: str = ""
     shot: Shot | None = None
 

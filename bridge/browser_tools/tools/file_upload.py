@@ -83,8 +83,7 @@ class UploadImage(ToolInput, kw_only=True):
     ) = UNSET
     filename: (
         Annotated[
-            str,
-            Meta(description="File name for the page. Default: image.jpeg, image.png or image.gif."),
+            str, Meta(description="File name for the page. Default: image.jpeg, image.png or image.gif.")
         ]
         | UnsetType
     ) = UNSET
@@ -95,12 +94,9 @@ class UploadOutput(ToolOutput, kw_only=True):
 
     tab_id: int
     files: list[str]
-    """Names that are there now."""
     role: str
     name: str
-    """Name of the element that accepted them."""
     shows: str
-    """Its text afterwards."""
     untrusted: tuple[str, ...] = ("files", "name", "shows")
 
 

@@ -77,7 +77,6 @@ class FindOutput(ToolOutput, kw_only=True):
     tab_id: int
     matches: list[Match]
     found: int
-    """Number of all matches."""
     near: list[str]
     """Similar names on the page, if nothing was found."""
     untrusted: tuple[str, ...] = ("matches", "near")
@@ -123,7 +122,6 @@ async def find_elements(given: Find, context: CallContext) -> ToolResult:
 class _Outcome:
     matches: list[Match]
     count: int
-    """Number of all matches."""
     is_cut: bool = False
     near: list[str] = field(default_factory=list)
 

@@ -51,7 +51,6 @@ class FillOutput(ToolOutput, kw_only=True):
     was: str
     now: str
     ok: bool
-    """The page has left the value as it was given."""
     untrusted: tuple[str, ...] = ("name", "was", "now")
 
 

@@ -40,7 +40,6 @@ class Recording:
     is_running: bool = False
     frames: deque[gif_encoder.Frame] = field(default_factory=lambda: deque(maxlen=MAX_FRAMES))
     left_out: int = 0
-    """Number of oldest frames that were dropped."""
 
     def add_frame(self, frame: gif_encoder.Frame) -> None:
         """One more; the oldest goes when there are too many."""

@@ -34,9 +34,7 @@ class Frame:
     """Screenshot before or after an action."""
 
     data: bytes
-    """A picture that Pillow reads."""
     label: str = ""
-    """Name of the action."""
     marks: tuple[tuple[float, float], ...] = ()
     """Marks in the picture's pixels: one point of a click, two of a drag."""
 

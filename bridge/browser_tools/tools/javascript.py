@@ -28,7 +28,6 @@ from native_host.protocol.wire import Code
 LIMIT_S = 10.0
 """For a script. The browser itself stops one that does nothing but run."""
 SPARE_S = 1.0
-"""Until the browser's word of that is here."""
 PROBE_S = 3.0
 """Until a page that only waits has answered something else."""
 MAX_VALUE = 50_000

@@ -25,7 +25,6 @@ from native_host.protocol.wire import Code
 
 LOAD_S = 30.0
 ANSWER_S = 3.0
-"""For a page that may still be loading."""
 TOLD_S = 1.0
 """Seconds until DevTools report a navigation that the browser has reported."""
 MAX_SHOWN = 80
@@ -34,7 +33,6 @@ MAX_TITLE = 500
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
 _NO_PAGE = "net::ERR_ABORTED"
-"""In the browser's words: nothing has failed."""
 _STEPS = {"back": "goBack", "forward": "goForward"}
 _SCHEMES = ("http", "https")
 """Not the browser's own pages, some of which end it; not files, which no page could read either."""

@@ -69,7 +69,6 @@ class Messages(ToolOutput):
     tab_id: int
     messages: list[Message]
     found: int
-    """Number of all matches."""
 
 
 async def read_console_messages(given: ReadConsole, context: CallContext) -> ToolResult:

@@ -80,7 +80,6 @@ class Requests(ToolOutput):
     tab_id: int
     requests: list[Exchange]
     found: int
-    """Number of all matches."""
     content: Content | None = None
     """Content of the only request that matches urlPattern."""
 

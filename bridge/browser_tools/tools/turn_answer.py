@@ -29,7 +29,6 @@ class Answering(ToolOutput, kw_only=True):
 
     own_tabs: int
     capturing_tabs: int
-    """Tabs with a capture or a recording."""
 
 
 async def turn_answer_start(_given: NoArguments, context: CallContext) -> ToolResult:

@@ -50,9 +50,7 @@ class PlanOutput(ToolOutput, kw_only=True):
 
     answer: Literal["approved", "declined", "cancelled"]
     sites: list[str]
-    """The origins that the plan is about."""
     is_remembered: bool
-    """Beyond this session."""
 
 
 async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
@@ -148,7 +146,6 @@ class Permission(ToolOutput, kw_only=True):
     allowed: Literal["yes", "no", "ask"]
     """`ask`: the user would be asked first."""
     rule: str
-    """By which it is decided."""
     tool: str
     subject: str
     """The site or tab that it is about; empty: none."""

@@ -57,7 +57,6 @@ class Folders:
     """Working directory of the client, base of relative paths; empty if unknown."""
     configured: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
-    """Roots of the client."""
 
     def allowed_directories(self) -> list[Path]:
         """Return the allowed directories, absolute and without links.

@@ -34,7 +34,6 @@ from native_host.existing_channel import channel_messages as theirs
 from native_host.protocol.validation_errors import describe_problem
 
 MAX_OPEN = 256
-"""Requests of one client without an answer."""
 _METHODS = (
     "This channel knows execute_tool, permission_response, get_bridge_identity and show_session_tab. "
     "Nothing was run."

@@ -28,7 +28,6 @@ _LESS = {
     "javascript_tool": "a part of the value",
     "browser_batch": "fewer steps at once",
 }
-"""Advice for results that are too long, by tool."""
 
 Content = dict[str, Any]
 """`{"result": …}` or `{"error": …}`."""

@@ -35,7 +35,6 @@ from native_host.system.private_files import PrivateFileError, open_regular
 from native_host.system.proc import find_program_name
 
 TRANSPORT = "channel"
-"""Transport name of its sessions."""
 MAX_CONNECTIONS = 64
 UNREAD_BYTES = 64 * 1024 * 1024
 """While a client has left more of its answers unread, nothing more of it is read."""

@@ -48,7 +48,6 @@ class TokenClient(NamedTuple):
 
     name: str
     digest: str
-    """Digest of the client's token."""
 
 
 class AccessTokens:

@@ -22,7 +22,6 @@ _log = logging.getLogger(__name__)
 Admit = Callable[[Request], Awaitable[dict[str, str]]]
 """Returns CORS headers for the response, or raises RequestRejected."""
 OnRejected = Callable[[HTTPStatus], None]
-"""Receives the status of each rejected request."""
 
 
 class App:

@@ -72,7 +72,6 @@ class Admission(NamedTuple):
     """A request that is admitted, unless `needs_program` and a browser sent it."""
 
     headers: dict[str, str]
-    """CORS headers of the response."""
     client: TokenClient | None = None
     """Client of the token; None if the request needed none."""
     needs_program: bool = False
@@ -189,7 +188,6 @@ class _RequestView:
         self.path: str = request.scope["path"]
         server = request.scope.get("server")
         self.local_address: str = server[0] if server else ""
-        """The address to which the client has connected."""
         self.headers: dict[str, list[str]] = {}
         for name, value in request.headers.items():
             self.headers.setdefault(name, []).append(value)

@@ -44,18 +44,15 @@ class EventStream:
         self._dropped = 0
         """Number of the oldest events, which are not stored any more."""
         self._sent = 0
-        """Number of events that a response has sent."""
         self._unsent_bytes = 0
         self._stored_bytes = 0
         self.error = 0
         """Error code of the response; 0 without an error."""
         self.is_finished = False
-        """No message follows."""
         self.is_broken = False
         self._reader = 0
         """Number of the HTTP response that sends the events. A later one ends an earlier one."""
         self.is_read = False
-        """An HTTP response sends the events now."""
         self._changed = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
 

@@ -52,7 +52,6 @@ class HttpSession:
     ) -> None:
         self.key = key
         self.transport = transport
-        """One of TRANSPORTS."""
         self.principal = principal
         self.server = server
         self.hub_session = hub_session
@@ -61,7 +60,6 @@ class HttpSession:
         self.standalone = SessionStream(_STANDALONE, self.end)
         """Messages that belong to no request. The legacy transport replaces it by its only stream."""
         self._streams: dict[str, EventStream] = {}
-        """Streams of requests by name, the oldest first."""
         self._count = 0
         self._open_responses = 0
         self.used_at = trio.current_time()
@@ -199,7 +197,6 @@ class HttpSessions:
         self._idle_s = idle_s
         self._closes_tabs = closes_tabs
         self._open: dict[str, HttpSession] = {}
-        """Sessions by key."""
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:

@@ -42,7 +42,6 @@ class CheckedRequest(NamedTuple):
     tool: str
     """Name of the tool to call; empty for other methods."""
     arguments: bytes
-    """Arguments of the tool, as JSON."""
 
 
 class _Meta(msgspec.Struct):

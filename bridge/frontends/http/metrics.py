@@ -23,16 +23,9 @@ from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.router import Router
 from native_host.protocol.wire import Code
 
-OUTCOMES = (
-    "ok",
-    "tool-error",
-    "cancelled",
-    "unknown_tool",
-    *sorted(code.name.lower() for code in Code),
-)
+OUTCOMES = ("ok", "tool-error", "cancelled", "unknown_tool", *sorted(code.name.lower() for code in Code))
 """Values of `FinishedCall.outcome`. All are exported at the start, so that a first call is a change."""
 OTHER = "other"
-"""Outcome of errors whose code is unknown."""
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Most pages respond within milliseconds; a user has up to 2 minutes to answer a prompt."""
 
@@ -41,13 +34,10 @@ class Gauges(NamedTuple):
     """Current counts."""
 
     sessions: Mapping[str, int]
-    """Number of sessions by transport."""
     responses: int
     """Open HTTP responses of these sessions, event streams included."""
     browsers: int
-    """Browsers that calls can reach."""
     tools: int
-    """Page tools that may be called."""
 
 
 def count_now(router: Router, sessions: Iterable[HttpSession]) -> Gauges:

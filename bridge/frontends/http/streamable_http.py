@@ -297,11 +297,7 @@ def _format_opening(session: HttpSession, stream: EventStream) -> bytes:
 
 
 async def _respond(
-    request: Request,
-    send: Send,
-    body: bytes,
-    headers: Mapping[str, str],
-    status: HTTPStatus = HTTPStatus.OK,
+    request: Request, send: Send, body: bytes, headers: Mapping[str, str], status: HTTPStatus = HTTPStatus.OK
 ) -> None:
     response = Response(body, status, dict(headers), "application/json")
     await response(request.scope, request.receive, send)

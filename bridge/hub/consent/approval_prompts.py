@@ -36,7 +36,6 @@ WORDS = {
 }
 """Choices as a form in the MCP client shows them."""
 FIELD = "allow"
-"""The one field of our forms."""
 BACK_S = 10.0
 """Seconds that a browser has to connect again when it was lost while it asked."""
 ATTEMPTS = 5

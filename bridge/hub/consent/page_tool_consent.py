@@ -23,7 +23,6 @@ from native_host.protocol.wire import Code, Use
 
 SITE_CHOICES = ("once", "hour", "client", "always", "no")
 CALL_CHOICES = ("once", "no")
-"""A consequential call is asked about each time."""
 OPAQUE = "null"
 """Origin that browsers report for sandboxed documents: many sites share it."""
 
@@ -55,13 +54,11 @@ class Doubt(NamedTuple):
     """Subject that the user has to approve before a call."""
 
     subject: tuple[str, ...]
-    """Equal for what is allowed by the same answer."""
     origin: str
     text: str
     choices: tuple[str, ...]
     is_about_site: bool
     instead: str
-    """Alternative for the user."""
 
 
 class PageToolConsent:

@@ -31,4 +31,3 @@ class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tools: Use = "on"
     """For sites that neither `sites` nor the extension's popup names."""
     sites: tuple[PageSite, ...] = ()
-    """The first that fits counts."""

@@ -14,7 +14,6 @@ from bridge.hub.transport import NO_OBSERVER, CallObserver
 from native_host.protocol.untrusted_text import single_line
 
 Kind = Literal["read", "act", "page-tools", "upload"]
-"""Subject of an approval."""
 
 MAX_CLIENT = 80
 """Characters of a client's name."""
@@ -25,7 +24,6 @@ class PromptRequest(msgspec.Struct, frozen=True):
 
     session: Session
     origin: str
-    """The origin that the question is about."""
     kind: Kind
     text: str
     """One sentence for the user, sanitized."""

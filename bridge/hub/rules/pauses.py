@@ -34,9 +34,7 @@ class Pauses:
                 self._changes[target] = change
         paused = [target for target, change in self._changes.items() if change.paused]
         self.sites: tuple[str, ...] = tuple(sorted(target.site for target in paused if target.site))
-        """The paused site patterns."""
         self.sessions = frozenset(target.session for target in paused if target.session)
-        """The ids of the paused sessions."""
 
     @property
     def changes(self) -> list[PauseChange]:

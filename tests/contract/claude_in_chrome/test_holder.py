@@ -254,9 +254,7 @@ async def test_a_socket_that_others_could_have_made_is_refused(short_tmp: Path, 
     assert b"open to other users" in said
 
 
-def test_another_program_counts_as_long_as_its_last_call_may_take(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_program_counts_as_long_as_its_last_call_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     here, now = 2, 0.0
     monkeypatch.setattr(channel_sockets, "count_unix_connections", lambda _: here)
     users = SocketUsers(Path("1.sock"), lambda: now)

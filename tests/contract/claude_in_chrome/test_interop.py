@@ -279,10 +279,7 @@ async def test_a_client_of_theirs_beside_bridges_is_answered_as_if_it_were_alone
     """Where answers bear ids; it hears those of bridges as well, because its host tells everybody."""
     callers = ManyCallers(calls=20)
     with trio.fail_after(2 * PATIENCE_S):
-        async with (
-            theirs.extension("tagged", {"find": find}).running() as extension,
-            ours.client() as client,
-        ):
+        async with theirs.extension("tagged", {"find": find}).running() as extension, ours.client() as client:
             assert await works(client)
             heard_before = extension.answered_bytes
             async with RawChannelClient.connected(await theirs.socket(extension)) as raw:

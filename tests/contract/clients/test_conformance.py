@@ -99,11 +99,7 @@ async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chai
             async with chain.http_client(url) as client:
                 await until_listed(client, lambda listed: listed >= set(names.values()))
             runs = [
-                (
-                    era,
-                    version,
-                    await run_suite(chain, edition, url, names, chain.home / f"{era}-{version}"),
-                )
+                (era, version, await run_suite(chain, edition, url, names, chain.home / f"{era}-{version}"))
                 for era, expected in EXPECTED.items()
                 for version, edition in expected["editions"].items()
             ]

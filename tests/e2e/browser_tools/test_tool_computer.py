@@ -392,7 +392,7 @@ def test_keys_are_trusted_events_with_their_modifiers(tools: Tools) -> None:
     said = desk.do("type", text="Hi!\n").text
     assert "the page got key presses" in said
     assert [event["key"] for event in desk.recorded() if event["type"] == "keyup"] == [
-        *("H", "Shift", "i", "!", "Shift", "Enter"),
+        *("H", "Shift", "i", "!", "Shift", "Enter")
     ]
 
 

@@ -282,11 +282,7 @@ def test_a_frame_that_hangs_keeps_nobody_from_the_rest(tools: Tools, browsing: B
 
 def refusals(tools: Tools) -> list[str]:
     """What each of the three says to a page that it cannot read."""
-    return [
-        tools.refused("read_page"),
-        tools.refused("find", query="page"),
-        tools.refused("get_page_text"),
-    ]
+    return [tools.refused("read_page"), tools.refused("find", query="page"), tools.refused("get_page_text")]
 
 
 def test_a_page_of_the_browser_itself_is_refused(tools: Tools) -> None:

@@ -115,11 +115,7 @@ def test_the_client_s_roots_are_allowed(browsing: Browsing, project: Path, mode:
 
     user = AskedUser("for this session")
     with browsing.client(
-        f"roots, {mode}",
-        cwd=browsing.chain.home,
-        mode=mode,
-        list_roots_callback=roots,
-        **user.options,
+        f"roots, {mode}", cwd=browsing.chain.home, mode=mode, list_roots_callback=roots, **user.options
     ) as tools:
         tools.open_site("upload.html")
         ref = tools.ref_of("Manuscript")

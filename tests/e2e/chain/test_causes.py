@@ -12,15 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from connection_causes import (
-    CAUSES,
-    TABLE,
-    WALK_S,
-    WITH_A_TEST_OF_THEIR_OWN,
-    Cause,
-    chromium_stage,
-    meet,
-)
+from connection_causes import CAUSES, TABLE, WALK_S, WITH_A_TEST_OF_THEIR_OWN, Cause, chromium_stage, meet
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────────────────────
 

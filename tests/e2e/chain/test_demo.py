@@ -34,11 +34,7 @@ def processes_below(directory: Path) -> list[str]:
 async def play(short_tmp: Path, **env: str) -> str:
     with trio.fail_after(120):
         ended = await trio.run_process(
-            DEMO,
-            env=environment(short_tmp, **env),
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
+            DEMO, env=environment(short_tmp, **env), capture_stdout=True, capture_stderr=True, check=False
         )
     assert ended.returncode == 0, (ended.stdout + ended.stderr).decode()
     assert list(short_tmp.iterdir()) == []

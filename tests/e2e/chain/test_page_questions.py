@@ -287,10 +287,7 @@ async def test_a_page_that_navigates_takes_its_question_with_it(
 async def test_nobody_is_waited_for_longer_than_two_minutes(browser: Chromium) -> None:
     with trio.fail_after(60):
         page = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
-        (
-            error,
-            seconds,
-        ) = await page.evaluate("""import("/worker/client_requests.js").then(async (m) => {
+        (error, seconds) = await page.evaluate("""import("/worker/client_requests.js").then(async (m) => {
             const { setTimeout } = globalThis;
             let waited;
             globalThis.setTimeout = (act, ms) => { waited = ms / 1000; return setTimeout(act, 1); };

@@ -387,11 +387,7 @@ class TestModules:
         modules.evaluate("globalThis.isPatient = true, void native.connect()")
         modules.wait_until("ports.length === 9")
         modules.evaluate("greet()")
-        assert modules.evaluate("[native.resting, native.trouble, native.host.version]") == [
-            False,
-            None,
-            "x",
-        ]
+        assert modules.evaluate("[native.resting, native.trouble, native.host.version]") == [False, None, "x"]
 
     def test_a_host_that_only_says_what_is_wrong_is_hung_up_on_and_its_words_are_kept(
         self, modules: Tab
@@ -401,10 +397,7 @@ class TestModules:
         error = {"method": "host/error", "params": {"message": "the interpreter is gone", "command": "mend"}}
         modules.evaluate(f"ports[0].say({json.dumps(error)})")
         assert modules.evaluate("[native.resting, ports[0].disconnected]") == [True, True]
-        assert modules.evaluate("native.trouble") == {
-            "what": "the interpreter is gone",
-            "command": "mend",
-        }
+        assert modules.evaluate("native.trouble") == {"what": "the interpreter is gone", "command": "mend"}
 
     def test_what_kept_us_from_a_host_is_remembered_after_a_connection_and_by_a_restarted_worker(
         self, modules: Tab

@@ -138,10 +138,7 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
         folder = re.search(r"The extension is in (\S+)", shown)
         assert folder is not None, shown
         assert tell_client in shown
-        async with (
-            open_chromium(newcomer.profile) as chromium,
-            newcomer.leaves_running(have_page) as served,
-        ):
+        async with open_chromium(newcomer.profile) as chromium, newcomer.leaves_running(have_page) as served:
             await chromium.load_extension(Path(folder[1]))
             address = re.search(r"http://\S+", served)
             assert address is not None, served

@@ -73,10 +73,7 @@ def test_steps_of_a_shortcut_are_found_too(browsing: Browsing, hosts: LoggedHost
     (browsing.chain.home / "shortcuts.toml").write_text(SHORTCUT.format(url=club))
     tools.done("shortcuts_execute", command="/visit")
     found = steps(audit(browsing, "club.localhost:*"))
-    assert [each[1:] for each in found] == [
-        (1, "navigate", None, "ok"),
-        (2, "get_page_text", None, "ok"),
-    ]
+    assert [each[1:] for each in found] == [(1, "navigate", None, "ok"), (2, "get_page_text", None, "ok")]
 
 
 def test_a_call_that_reads_a_frame_of_another_site_is_found_by_that_site(

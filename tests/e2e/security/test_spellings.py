@@ -63,9 +63,7 @@ def _parsed(url: str) -> tuple[str, str] | None:
     return str(address.origin), address.url
 
 
-def test_what_the_browser_would_request_is_what_is_judged(
-    browsing: Browsing,
-) -> None:
+def test_what_the_browser_would_request_is_what_is_judged(browsing: Browsing) -> None:
     urls = _spellings()
     assert len(urls) == COUNT
     ours = [_parsed(url) for url in urls]

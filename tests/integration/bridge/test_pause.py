@@ -335,11 +335,7 @@ async def test_without_a_target_it_lists_what_is_paused(mcpb_home: Path) -> None
     paused = wire.Paused(sites=[BANK], sessions=[CLAUDE.id, "0123456789"])
     async with browser(mcpb_home, "p1", yes, paused, clients(CLAUDE)):
         done = await mcpb_pause()
-    assert done.output.splitlines() == [
-        BANK,
-        "a client (session 01234567)",
-        "Claude Code (session 5e551011)",
-    ]
+    assert done.output.splitlines() == [BANK, "a client (session 01234567)", "Claude Code (session 5e551011)"]
 
 
 async def test_nothing_paused_is_said(mcpb_home: Path) -> None:

@@ -29,10 +29,7 @@ from native_host.protocol.wire import Code
 
 ROOTS = {"roots": [{"uri": "file:///home/ann/shop", "name": "shop"}, {"uri": "file:///srv/a%20b"}]}
 TOLD = "file:///home/ann/shop file:///srv/a%20b"
-NO_ROOTS: list[dict[str, Any]] = [
-    {"action": "accept", "content": {}},
-    {"roots": [{"name": "shop"}]},
-]
+NO_ROOTS: list[dict[str, Any]] = [{"action": "accept", "content": {}}, {"roots": [{"name": "shop"}]}]
 SOON_S = 30
 
 

@@ -116,9 +116,7 @@ async def test_progress_reaches_a_client_of_either_era(shop: SimulatedTab, mode:
     assert reports == [(1.0, 2.0, "half")]
 
 
-async def test_a_client_that_only_knows_2024_11_05_is_answered_in_it(
-    shop: SimulatedTab,
-) -> None:
+async def test_a_client_that_only_knows_2024_11_05_is_answered_in_it(shop: SimulatedTab) -> None:
     with trio.fail_after(SOON_S):
         async with BridgeProcess.started() as client:
             hello = await client.shake_hands("2024-11-05")

@@ -257,9 +257,7 @@ async def test_a_folder_whose_sockets_would_have_no_address_is_named(
     assert "socket-path-long" in await faults()
 
 
-async def test_files_of_a_dead_host_are_a_note_and_those_of_one_that_lives_are_its_own(
-    home: Path,
-) -> None:
+async def test_files_of_a_dead_host_are_a_note_and_those_of_one_that_lives_are_its_own(home: Path) -> None:
     place = endpoint.open_endpoint(home / "mcpb/run")
     (home / "mcpb/run/0a1b2c3d.lock").touch(mode=0o600)
     found = [finding for finding in (await report())["findings"] if finding["code"] == "socket-stale"]

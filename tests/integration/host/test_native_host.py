@@ -433,9 +433,7 @@ async def test_a_polite_termination_leaves_nothing(browser: SimulatedBrowser, ru
     assert left_in(run_directory) == []
 
 
-async def test_a_host_whose_files_are_removed_ends_so_that_the_next_can_be_found(
-    run_directory: Path,
-) -> None:
+async def test_a_host_whose_files_are_removed_ends_so_that_the_next_can_be_found(run_directory: Path) -> None:
     """Whoever deletes mcpb's directory under a running browser must not be left with a host nobody finds."""
     with trio.fail_after(60):
         async with SimulatedBrowser(LOOKS_OFTEN) as browser:

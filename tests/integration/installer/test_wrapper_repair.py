@@ -46,12 +46,7 @@ def script(home: Path) -> Path:
 
 
 def as_if_written_by(
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    version: str,
-    interpreter: str,
-    bakes_home: bool = True,
+    home: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, interpreter: str, bakes_home: bool = True
 ) -> None:
     """Register again as another version or interpreter did, ledger and all."""
     with monkeypatch.context() as patched:

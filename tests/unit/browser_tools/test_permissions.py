@@ -409,10 +409,7 @@ async def test_a_rule_for_a_tool_holds_on_the_sites_that_it_names(
     nursery: trio.Nursery, tmp_path: Path, url: str, is_allowed: bool
 ) -> None:
     """The first rule that fits decides, as for tools of pages."""
-    rules = (
-        ToolRule(origin=SHOP, name="computer", allow=True),
-        ToolRule(name="computer", allow=False),
-    )
+    rules = (ToolRule(origin=SHOP, name="computer", allow=True), ToolRule(name="computer", allow=False))
     tools = PlayedTools(nursery, tmp_path, PolicyRules(tools=rules))
     tools.connect(own_tab(1, url))
     told = await tools.call("permissions_check", tool="computer", tabId=1)

@@ -223,10 +223,7 @@ async def answered(client: McpLines, era: str, params: dict[str, Any], answer: d
         return await client.answer_to(request_id), question["params"]
     parked = await client.answer_to(request_id)
     responses = {"requestState": parked["requestState"], "inputResponses": {"question": answer}}
-    return (
-        await client.ask("tools/call", params | responses),
-        parked["inputRequests"]["question"]["params"],
-    )
+    return (await client.ask("tools/call", params | responses), parked["inputRequests"]["question"]["params"])
 
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])

@@ -64,10 +64,7 @@ def test_what_is_set_is_taken_and_the_rest_has_its_default(tmp_path: Path) -> No
         cors_origins = ["http://localhost:*", "https://shop.example"]
         """,
     )
-    tools = (
-        ToolRule(name="pay*", allow=False),
-        ToolRule(origin="https://shop.example", description="mine"),
-    )
+    tools = (ToolRule(name="pay*", allow=False), ToolRule(origin="https://shop.example", description="mine"))
     rules = PolicyRules(deny=("https://bank.example",), tools=tools)
     config = read_config(tmp_path, {})
     http = HttpSettings(port=4000, cors_origins=("http://localhost:*", "https://shop.example"))

@@ -808,13 +808,7 @@ def test_in_a_narrow_terminal_text_is_folded_and_commands_are_not() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "about"),
-    [
-        ({"is_there": True}, ""),
-        ({}, " (its program is gone)"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "about"), [({"is_there": True}, ""), ({}, " (its program is gone)")])
 def test_native_hosts_of_others_are_listed_and_little_else_is_said_of_them(
     fields: dict[str, Any], about: str
 ) -> None:
@@ -850,11 +844,7 @@ def test_a_private_value_of_a_finding_is_in_no_part_of_a_redacted_report(
     finding = fault(value, code, nested, level="fault")
     finding = msgspec.structs.replace(finding, command=Command(("ls", value)))
     looked = observed(
-        UNSTARTABLE,
-        shared=[finding],
-        details={"environment": nested},
-        fixed=[nested],
-        called=value,
+        UNSTARTABLE, shared=[finding], details={"environment": nested}, fixed=[nested], called=value
     )
     assert "zebra" in str(make_report(looked))
     assert "zebra" not in made_public(looked)

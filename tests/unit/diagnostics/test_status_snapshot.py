@@ -281,10 +281,7 @@ async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
     theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
     brand = wire.BrowserInfo(brand="Claude in Chrome", version="")
     transport.connect("h1", msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs))
-    assert text(router)[2:4] == [
-        "Claude in Chrome",
-        "  profile p1, Claude in Chrome, host h1",
-    ]
+    assert text(router)[2:4] == ["Claude in Chrome", "  profile p1, Claude in Chrome, host h1"]
 
 
 async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:

@@ -124,11 +124,7 @@ def test_what_is_told_is_short_and_printable_whatever_is_in_it() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "arguments"),
-    [
-        ({}, {"anything": 1}),
-        ({"properties": {"a": True}}, {"a": 1}),
-        ({"description": "nothing else"}, {}),
-    ],
+    [({}, {"anything": 1}), ({"properties": {"a": True}}, {"a": 1}), ({"description": "nothing else"}, {})],
 )
 def test_a_schema_that_says_nothing_takes_everything(schema: Json, arguments: Json) -> None:
     assert refusal(schema, arguments) == ""

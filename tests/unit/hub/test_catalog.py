@@ -191,10 +191,7 @@ def test_without_a_tab_in_the_name_the_tabs_of_other_sessions_are_passed_by(
 
 @pytest.mark.parametrize(
     "origins",
-    [
-        ("https://shop.example", "http://shop.example"),
-        ("https://my.shop.example", "https://my_shop.example"),
-    ],
+    [("https://shop.example", "http://shop.example"), ("https://my.shop.example", "https://my_shop.example")],
 )
 def test_without_a_tab_in_the_name_two_sites_that_look_alike_are_not_mixed(
     registry: Registry, catalog: Catalog, origins: tuple[str, str]

@@ -265,10 +265,7 @@ async def test_listing_page_tools_is_a_call(
     await router.call(Session("ours"), "list_page_tools", NOTHING)
     await router.call(Session("ours"), "list_page_tools", Arguments.of({"query": ["hunter2"]}))
     found = [(each.name, each.outcome, each.detail) for each in records if isinstance(each, FinishedCall)]
-    assert found == [
-        ("list_page_tools", "ok", ""),
-        ("list_page_tools", "invalid_params", "query: type"),
-    ]
+    assert found == [("list_page_tools", "ok", ""), ("list_page_tools", "invalid_params", "query: type")]
 
 
 async def test_a_page_tool_that_is_called_by_name_is_one_call(

@@ -133,10 +133,7 @@ async def test_arguments_that_json_cannot_carry_are_refused(
 
 
 async def test_the_list_waits_for_hosts_that_have_not_said_everything_yet(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     transport.happen(HostDiscovered("h1", 1.0))
 
@@ -158,10 +155,7 @@ async def test_the_list_does_not_wait_longer_than_a_second(
 
 
 async def test_a_call_waits_for_a_vanished_browser_to_come_back(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     transport.connect("h1", *one_page("getCart"))
     transport.happen(HostLost("h1"))
@@ -188,10 +182,7 @@ async def test_a_browser_that_stays_away_fails_the_call_after_the_grace_period(
 
 
 async def test_a_call_waits_for_a_page_that_has_not_found_its_browsers_new_host_yet(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     tabs, page = one_page("getCart")
     transport.connect("h1", tabs, page)
@@ -223,10 +214,7 @@ async def test_a_page_that_does_not_come_back_no_longer_offers_its_tools(
 
 
 async def test_the_first_change_is_told_at_once_and_later_ones_are_joined(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     told_at: list[float] = []
 
@@ -245,10 +233,7 @@ async def test_the_first_change_is_told_at_once_and_later_ones_are_joined(
 
 
 async def test_what_does_not_change_the_list_is_not_told(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     told = 0
 
@@ -265,10 +250,7 @@ async def test_what_does_not_change_the_list_is_not_told(
 
 
 async def test_a_browser_that_comes_back_with_the_same_tools_is_no_change(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     told = 0
 
@@ -286,10 +268,7 @@ async def test_a_browser_that_comes_back_with_the_same_tools_is_no_change(
 
 
 async def test_a_page_that_changes_its_tools_all_the_time_is_looked_at_twice_a_second(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     told_at: list[float] = []
 
@@ -305,10 +284,7 @@ async def test_a_page_that_changes_its_tools_all_the_time_is_looked_at_twice_a_s
 
 
 async def test_a_vanished_browser_is_a_change_only_after_the_grace_period(
-    router: Router,
-    transport: PlayedTransport,
-    nursery: trio.Nursery,
-    autojump_clock: trio.abc.Clock,
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     gone_at: list[float] = []
 

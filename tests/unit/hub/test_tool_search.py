@@ -141,9 +141,7 @@ def test_those_that_fit_equally_well_are_together() -> None:
     assert search_entries(tools, "") == [tools]
 
 
-def test_each_text_is_folded_once_however_many_words_are_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_text_is_folded_once_however_many_words_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     folded: list[str] = []
 
     def fold(text: str) -> str:

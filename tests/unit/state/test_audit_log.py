@@ -109,7 +109,7 @@ def test_a_call_is_one_line_with_who_called_what_where_and_what_came_of_it(
 def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, state: Path) -> None:
     log.write_record(called("unknown_tool", site=Site(), own_name=""))
     assert set(lines(state)[0]) == {
-        *("at", "event", "bridge", "client", "session", "name", "outcome", "handed", "ms"),
+        *("at", "event", "bridge", "client", "session", "name", "outcome", "handed", "ms")
     }
 
 

@@ -10,13 +10,7 @@ import msgspec
 import pytest
 
 from json_outputs import make_sample
-from json_shapes import (
-    collect_member_types,
-    find_differences,
-    format_json,
-    inline_references,
-    remove_wording,
-)
+from json_shapes import collect_member_types, find_differences, format_json, inline_references, remove_wording
 
 
 def test_references_are_replaced_by_their_definitions_at_any_depth() -> None:

@@ -68,7 +68,6 @@ _FILES = (
     "files",
     "exports",
 )
-"""Files in order: each may use those before it."""
 
 
 @cache

@@ -39,7 +39,6 @@ _TRANSPORTS = {
     "channel": "Claude in Chrome's socket",
 }
 _KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet", "running": "live"}
-"""CSS class by outcome; all others are bad."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,9 @@ class PageContent:
     tool_count: int
     """Number of tools that match `query`."""
     url: str
-    """URL of the server, ending with a slash."""
     query: str = ""
     transports: Mapping[str, str] = field(default_factory=dict)
-    """Transport of this process's sessions, by id."""
     approvals: Sequence[SiteApproval] = ()
-    """Stored approvals of sites."""
 
 
 def status_page(content: PageContent) -> Html:

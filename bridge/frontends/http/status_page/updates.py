@@ -52,7 +52,6 @@ class StatusUpdates:
         self._rules = rules
         self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
         self._call_count = 0
-        """Number of calls read from the audit log."""
         self._follower: Follower | None = None
 
     def read_content(self, query: str = "") -> PageContent:
