@@ -42,6 +42,16 @@ _CLOSED_TO_EXTENSIONS = frozenset({
     "oauth.accounts.firefox.com", "profile.accounts.firefox.com", "support.mozilla.org",
     "sync.services.mozilla.com",
 })  # fmt: skip
+_BROWSER_MESSAGES = frozenset({
+    "Specified native messaging host not found.",
+    "Access to the specified native messaging host is forbidden.",
+    "Error when communicating with the native messaging host.",
+    "Failed to start native messaging host.",
+    "Native host has exited.",
+    f"No such native application {wire.HOST_NAME}", "An unexpected error occurred",
+    "The native host has ended.",
+})  # fmt: skip
+"""Messages of Chromium, of Firefox, and of the extension if the browser gives none."""
 
 
 class SeenTab(msgspec.Struct, frozen=True, rename="camel"):
@@ -301,8 +311,13 @@ def _trouble_finding(trouble: wire.Trouble, now: float) -> Finding:
         hop="extension",
         level="note",
         template=template,
-        values={**values, "reason": foreign_value(reason)},
+        values={**values, "reason": classify_reason(reason)},
     )
+
+
+def classify_reason(reason: str) -> Value:
+    """Classify an error of the extension's connection: fixed messages of browsers are public."""
+    return public_value(reason) if reason in _BROWSER_MESSAGES else foreign_value(reason)
 
 
 def _format_ago(seconds: float) -> str:

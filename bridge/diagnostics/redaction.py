@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bridge.diagnostics.browser_checks import ObservedBrowser
+from bridge.diagnostics.browser_checks import ObservedBrowser, classify_reason
 from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.report import BrowserReport, DoctorReport, make_report
 from install.checks.existing_channel import Channel, describe_use, make_channel_command
@@ -135,7 +135,7 @@ def _redact_profile(seen: ObservedBrowser, show: Show) -> ObservedBrowser:
         ),
         silence=show(foreign_value(seen.silence)),
         forbidden=show(foreign_value(seen.forbidden)),
-        trouble=trouble and msgspec.structs.replace(trouble, reason=show(foreign_value(trouble.reason))),
+        trouble=trouble and msgspec.structs.replace(trouble, reason=show(classify_reason(trouble.reason))),
     )
 
 

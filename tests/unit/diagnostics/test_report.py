@@ -881,6 +881,13 @@ def test_paths_below_a_home_and_of_the_system_stay_and_others_have_a_number() ->
     ]
 
 
+def test_a_redacted_report_keeps_the_browser_s_own_connection_error() -> None:
+    trouble = wire.Trouble(attempts=1, reason="Native host has exited.", at=0.0)
+    browser = seen(hello(trouble=trouble), *one_page("getCart"))
+    report = make_redacted_report(observed(CHROMIUM, seen=[browser]), HOMES)
+    assert any("Native host has exited." in finding.text for finding in report.findings)
+
+
 def test_a_redacted_report_names_no_other_product() -> None:
     other = OtherHost(name="com.vault.host", manifest="/home/ada/x", title="Chromium", callers=("abc",))
     text = made_public(observed(CHROMIUM, neighbours=[other]))
