@@ -588,7 +588,7 @@ async def test_its_questions_are_shown_as_one_printable_line(
 
 async def test_a_tool_that_it_has_not_says_so(tools: PlayedTools) -> None:
     assert await tools.ask_fails("permissions_check") == (
-        f"{BRAND}, in which this session works, has no permissions_check: only mcpb's own extension has it. "
+        f"{BRAND}, in which this session works, has no permissions_check: only the mcpb extension has it. "
         "Where that is connected, select_browser chooses it."
     )
     assert not tools.transport.asked

@@ -444,7 +444,7 @@ def test_uninstalling_without_a_terminal_wants_a_yes_and_changes_nothing(person:
     before = person.listing()
     done = person.run(UNINSTALL, "--purge")
     assert done.returncode == 2
-    assert "add --yes" in done.stdout
+    assert "pass --yes" in done.stdout
     assert person.listing() == before
 
 
