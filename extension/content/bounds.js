@@ -8,14 +8,14 @@ var PageBounds = (() => {
   const MIB = 1024 * 1024;
   /** Of one frame's list of tools, as JSON. */
   const FRAME_TOOLS_BYTES = MIB;
-  /** That a tool takes at least, however short it is: whoever reads a list does work for each. */
+  /** Minimum size of a tool: each one costs work, however short it is. */
   const TOOL_BYTES = 1024;
   /** Of serverInfo and capabilities, each: they are labels. */
   const LABEL_BYTES = 64 * 1024;
   /** Of a page server's own notification, or of one about a call's progress. */
   const NOTIFICATION_BYTES = 64 * 1024;
   const NOTIFICATIONS_PER_SECOND = 10;
-  /** Of a page's question to the person. */
+  /** Limits of a page's question to the user. */
   const QUESTION_BYTES = 2 * 1024;
   const QUESTION_SCHEMA_BYTES = 64 * 1024;
   const QUESTION_RULE = "A question needs a message, and its requestedSchema is an object of at most 64 KiB.";
@@ -77,7 +77,7 @@ var PageBounds = (() => {
   }
 
   /**
-   * A page's question to the person: its text is cut, but a form with a piece missing would ask for something else.
+   * A page's question to the user: its text is truncated; a truncated form would ask for something else.
    *
    * @param {{ message?: unknown, requestedSchema?: unknown }} asked
    * @returns {{ message: string, requestedSchema?: object } | null} null: it cannot be asked

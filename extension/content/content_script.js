@@ -14,7 +14,7 @@ const FIRST_REDIAL_MS = 250;
 const LONGEST_REDIAL_MS = 25_000;
 /** The worker answers a new port at once; one that is opened just while a worker stops can be lost without a word. */
 const SILENCE_MS = 3_000;
-/** Between two lists that the worker is told, when a page changes its tools in quick succession. */
+/** Time between two announcements of a page that changes its tools in quick succession. */
 const LISTS_PAUSE_MS = 500;
 /** Of a message to the worker: the browser's own limit, and that of the wire. */
 const MESSAGE_BYTES = 64 * 1024 * 1024;
@@ -27,7 +27,7 @@ const TOO_LARGE = -32012;
 const NAVIGATED = -32013;
 const NO_LONGER_OFFERED = -32018;
 
-const NOBODY_TO_ASK = { error: { code: GONE, message: "Whoever called the page's tool is gone." } };
+const NOBODY_TO_ASK = { error: { code: GONE, message: "The caller of the page's tool is gone." } };
 const TOO_MANY_QUESTIONS = { error: { code: INVALID_REQUEST, message: "Too many questions are open." } };
 
 class PageProxy {
@@ -59,7 +59,7 @@ class PageProxy {
   #offer = null;
   /** @type {Map<string, AbortController>} running calls */
   #calls = new Map();
-  /** Open questions of the page to the person, by their id. @type {Map<string, (answer: PageAnswer) => void>} */
+  /** Open questions of the page to the user, by id. @type {Map<string, (answer: PageAnswer) => void>} */
   #questions = new Map();
   #pace = new PageBounds.Pace();
   #tellOffer = oneAtATime(async () => {
@@ -70,7 +70,7 @@ class PageProxy {
   #failures = 0;
   /** The worker has answered on this port. */
   #isKnown = false;
-  /** There is reason to dial, whatever this frame offers: a server here, or in a frame of ours, speaks by our help. */
+  /** A port is needed, whatever this frame offers: a server here or in a child frame uses this script. */
   #isWanted = false;
   /** The parent's script has asked who we are. */
   #hasHost = false;
@@ -147,7 +147,7 @@ class PageProxy {
     if (!this.#port) this.#dialIfWorthwhile();
   }
 
-  /** The parent's script has heard a server here. */
+  /** The parent's script has received a message of a server here. */
   #foundByParent() {
     this.#hasHost = true;
     if (this.#iframe.isOpen) return this.#iframe.open();
@@ -202,7 +202,7 @@ class PageProxy {
     this.#failures += 1;
   }
 
-  /** Nobody can hear the answers of running calls any more, nor answer questions. */
+  /** Ends running calls and open questions: their client is gone. */
   #hangUp() {
     this.#port = null;
     this.#isKnown = false;
@@ -243,7 +243,7 @@ class PageProxy {
       case "to-child":
         return this.#iframes.deliver(message);
       case "from-server":
-        return this.#iframe.heard(message.payload);
+        return this.#iframe.onMessage(message.payload);
       case "host-status":
         this.#hostMissing = message.missing;
         this.#failures = 0;

@@ -12,19 +12,19 @@
  *
  * @typedef {import("../worker/document.js").ToChildMessage} ToChildMessage
  * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
- *   changed: () => void, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: nobody
+ *   changed: () => void, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: no nonce
  *   has said yet. `unanswered`: ids of requests. `isProven`: its server has answered one
  */
 
 const IFRAME_CHANNEL = "mcp-iframe";
-/** Between scripts of ours. Pages see it as well. */
+/** Messages between content scripts. Pages see them as well. */
 const FRAME_CHANNEL = "dev.mcpb.frame";
 const LONGEST_NONCE = 64;
 /** Of one server; what is older than that has been given up without a word. */
 const LONGEST_UNANSWERED = 1024;
 const LIST_CHANGED = "notifications/tools/list_changed";
 
-/** The way from this frame to the server in it, while somebody hosts that. */
+/** Connection of this frame to the server in it, while a parent script hosts it. */
 class IframeCarrier {
   #nonce = "";
   /** @type {Parameters<Carrier["listen"]>[0] | undefined} */
@@ -33,7 +33,7 @@ class IframeCarrier {
 
   /**
    * @param {{ onAsked: () => void, onPost: (payload: McpMessage | string) => void }} events `onAsked`: the parent has
-   *   heard our server, and asks who we are; `onPost`: something for the server
+   *   received a message of this server, and asks for the nonce; `onPost`: something for the server
    */
   constructor({ onAsked, onPost }) {
     this.onAsked = onAsked;
@@ -70,12 +70,12 @@ class IframeCarrier {
   /** The way is free, and there is a server at its end. */
   open() {
     this.isOpen = true;
-    this.heard("mcp-server-ready");
+    this.onMessage("mcp-server-ready");
   }
 
   /** The server has said something. @param {any} payload */
-  heard(payload) {
-    this.#ear?.heard(payload);
+  onMessage(payload) {
+    this.#ear?.onMessage(payload);
   }
 
   close() {
@@ -98,7 +98,7 @@ class IframeCarrier {
 class IframeHost {
   /** @type {Map<Window, Child>} windows whose servers have said that they are there */
   #children = new Map();
-  /** Nobody would know what to do with an answer before. */
+  /** An earlier response would be ignored. */
   #isAsking = false;
 
   /**

@@ -1,6 +1,6 @@
 /**
  * In the page's own world: a page server for pages whose WebMCP is a polyfill, which no other world can see. It
- * speaks MCP-B's tab transport on a channel of ours, as far as content/tab_transport.js needs it. A page without a
+ * speaks MCP-B's tab transport on a private channel, as far as content/tab_transport.js needs it. A page without a
  * polyfill cannot see that it is there: it has no global, hears and sends no message, and calls no function that the
  * page may have replaced.
  */

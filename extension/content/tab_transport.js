@@ -7,12 +7,12 @@
  * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
  *   error?: { code: number, message: string } }} McpMessage
  * @typedef {{ isOpen: boolean, post: (payload: McpMessage | string) => void,
- *   listen: (ear: { heard: (payload: any) => void, lost: () => void }, closed: AbortSignal) => void }} Carrier how
+ *   listen: (ear: { onMessage: (payload: any) => void, lost: () => void }, closed: AbortSignal) => void }} Carrier how
  *   servers are reached; `lost`: what was asked over it will not be answered
  * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
  * @typedef {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void,
  *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onChange`: worth listing anew;
- *   `onLate`: `tools` has more in it, from another server; `onQuestion`: the page asks the person
+ *   `onLate`: `tools` has more in it, from another server; `onQuestion`: the page asks the user
  * @typedef {{ message: string, requestedSchema?: object }} PageQuestion
  * @typedef {{ result?: object, error?: { code: number, message: string } }} PageAnswer one of the two
  * @typedef {{ resolve: (result: any) => void, reject: (error: Error) => void, refusals: number,
@@ -52,14 +52,14 @@ class WindowCarrier {
   }
 
   /**
-   * @param {{ heard: (payload: any) => void }} ear
+   * @param {{ onMessage: (payload: any) => void }} ear
    * @param {AbortSignal} closed
    */
-  listen({ heard }, closed) {
+  listen({ onMessage }, closed) {
     const received = (/** @type {MessageEvent} */ { source, origin, data }) => {
       if (source !== window || origin !== window.origin) return;
       if (data?.channel !== this.channel || data.type !== "mcp" || data.direction !== "server-to-client") return;
-      heard(data.payload);
+      onMessage(data.payload);
     };
     hear(window, "message", received, { signal: closed });
   }
@@ -78,15 +78,15 @@ class PolyfillCarrier {
   }
 
   /**
-   * @param {{ heard: (payload: any) => void }} ear
+   * @param {{ onMessage: (payload: any) => void }} ear
    * @param {AbortSignal} closed
    */
-  listen({ heard }, closed) {
+  listen({ onMessage }, closed) {
     const received = (/** @type {MessageEvent} */ { source, origin, data }) => {
       if (source !== window || origin !== window.origin) return;
       if (data?.channel !== POLYFILL_CHANNEL || data.type !== "mcp" || data.direction !== "server-to-client") return;
       if (data.payload === "mcp-server-ready") this.#server = String(data.server);
-      if (data.server === this.#server) heard(data.payload);
+      if (data.server === this.#server) onMessage(data.payload);
     };
     hear(window, "message", received, { signal: closed });
   }
@@ -121,7 +121,7 @@ class TabTransport {
   constructor(carrier, events, closed) {
     this.carrier = carrier;
     this.events = events;
-    carrier.listen({ heard: (payload) => this.#received(payload), lost: () => this.#lost() }, closed);
+    carrier.listen({ onMessage: (payload) => this.#received(payload), lost: () => this.#lost() }, closed);
     closed.addEventListener("abort", () => clearTimeout(this.#poll));
   }
 
@@ -233,7 +233,7 @@ class TabTransport {
     this.carrier.post({ jsonrpc: "2.0", method, ...(params && { params }) });
   }
 
-  /** Nobody waits for this call any more. @param {string} requestId */
+  /** Cancels a call. @param {string} requestId */
   #cancelled(requestId) {
     this.#notify("notifications/cancelled", { requestId, reason: "cancelled" });
   }
@@ -268,7 +268,7 @@ class TabTransport {
   }
 
   /**
-   * A server has stopped, and its last words are heard. Nobody can tell which requests were its own, where there are
+   * A server has stopped after its last message. The owner of a request is unknown where there are
    * several: all of them end.
    *
    * @param {string[]} asked ids of the requests that were open

@@ -1,5 +1,5 @@
 /**
- * The popup: is a host there, and if not, why and what to run; who is attached; what this tab offers. Here the person
+ * The popup: is a host there, and if not, why and what to run; who is attached; what this tab offers. Here the user
  * pauses sites and clients, and hands this tab over to the clients.
  */
 

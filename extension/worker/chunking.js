@@ -2,7 +2,7 @@
  * Bodies that were too long for one native message, put together again. Nothing is allocated from a declared
  * length: only what has arrived is held, at most `CHUNKED_BYTES` for each of `TRANSFERS`.
  *
- * Knows no clock: whoever feeds it calls `abandon` when a transfer has taken `CHUNK_SECONDS`.
+ * Has no clock: its caller calls `abandon` when a transfer has taken `CHUNK_SECONDS`.
  */
 
 const CHUNKED_BYTES = 64 * 1024 * 1024;

@@ -1,4 +1,4 @@
-/** Requests of ours to the one client that a call belongs to: what waits for an answer, and for how long. */
+/** Requests to the client of a call, with their deadlines. */
 
 import { Code, WireError } from "./wire.js";
 
@@ -8,7 +8,7 @@ import { Code, WireError } from "./wire.js";
  * @typedef {{ resolve: (result: any) => void, reject: (error: WireError) => void }} Waiting
  */
 
-/** A person who has not answered by then has gone. */
+/** Seconds that a user has to answer. */
 export const QUESTION_SECONDS = 120;
 
 export class Questions {
@@ -17,7 +17,7 @@ export class Questions {
   #open = new WeakMap();
 
   /**
-   * Ask whoever made a request.
+   * Ask the client of a request.
    *
    * @param {Link} link
    * @param {string} request its id
@@ -31,8 +31,8 @@ export class Questions {
     const open = this.#openOn(link);
     /** @type {PromiseWithResolvers<any>} */
     const { promise, resolve, reject } = Promise.withResolvers();
-    const ended = () => reject(unanswered(Code.GONE, "The call has ended, and nobody waits for an answer any more."));
-    const late = () => reject(unanswered(Code.TIMED_OUT, `Nobody answered within ${QUESTION_SECONDS} s.`));
+    const ended = () => reject(unanswered(Code.GONE, "The call has ended, so the answer is not needed any more."));
+    const late = () => reject(unanswered(Code.TIMED_OUT, `The user did not answer within ${QUESTION_SECONDS} s.`));
     const timer = setTimeout(late, QUESTION_SECONDS * 1000);
     over.addEventListener("abort", ended);
     open.set(id, { resolve, reject });
@@ -47,11 +47,11 @@ export class Questions {
   }
 
   /**
-   * An answer has come; one that nobody waits for is dropped.
+   * Handle a response; one without a request is dropped.
    *
    * @param {Link} link
    * @param {Message} answer
-   * @returns {boolean} whether somebody waited for it
+   * @returns {boolean} whether a request was open
    */
   answered(link, { id, result, error }) {
     const waiting = this.#openOn(link).get(String(id));

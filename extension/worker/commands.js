@@ -175,7 +175,7 @@ async function createTab(browser, params, asked) {
 }
 
 /**
- * Close a tab. While it is attached to, nobody is asked whether to leave its page.
+ * Close a tab. While the debugger is attached, the user is not asked whether to leave the page.
  *
  * @param {Browser} browser
  * @param {number} tabId
@@ -184,7 +184,7 @@ async function close({ devtools }, tabId) {
   devtools?.leave(tabId);
   const closed = chrome.tabs.remove(tabId).then(() => true);
   if (await Promise.race([closed, pauseFor(CLOSING_MS)])) return;
-  const what = `Tab ${tabId} is still open: its page asks the person whether to leave it.`;
+  const what = `Tab ${tabId} is still open: its page asks the user whether to leave it.`;
   throw new WireError(Code.TIMED_OUT, what, { handed: true });
 }
 
@@ -272,8 +272,8 @@ async function travel(browser, params, asked, by) {
 }
 
 /**
- * The browser's own Back and Forward pass over pages that nobody has clicked in. So they are for where nothing else
- * is: in Firefox, and on pages that nobody may look into.
+ * The browser's own Back and Forward skip pages without a user gesture. So they are used only where nothing else
+ * works: in Firefox, and on pages without access.
  *
  * @param {Browser} browser
  * @param {number} tabId
@@ -305,7 +305,7 @@ async function unlessBlocked({ siteRules }, sessions, navigated) {
 
 /**
  * Where a tab has come to. Redirects and its history lead where no client may send it: there it stays, but what is
- * there is not told.
+ * there is not reported.
  *
  * @param {Browser} browser
  * @param {number} tabId

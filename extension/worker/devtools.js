@@ -19,14 +19,14 @@ export class DevTools {
   #tidied = letGoOfAll();
 
   /**
-   * @param {{ changed: () => void, stopped: (session: string) => void }} events `changed`: `sessions` is another list;
-   *   `stopped`: the person has ended what this session does
+   * @param {{ changed: () => void, stopped: (session: string) => void }} events `changed`: `sessions` has changed;
+   *   `stopped`: the user has ended the debugger of this session
    */
   constructor({ changed, stopped }) {
     this.changed = changed;
     this.stopped = stopped;
     chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
-      this.#attachments.get(Number(tabId))?.heard(sessionId ?? "", method, params ?? {}),
+      this.#attachments.get(Number(tabId))?.onEvent(sessionId ?? "", method, params ?? {}),
     );
     chrome.debugger.onDetach.addListener(({ tabId }, reason) => this.#detached(Number(tabId), reason));
   }
@@ -41,7 +41,7 @@ export class DevTools {
    *
    * @param {number} tabId
    * @param {Asking} asking
-   * @param {AbortSignal} signal nobody waits any more
+   * @param {AbortSignal} signal the request is cancelled
    * @returns {Promise<object>} its own result
    * @throws {import("./wire.js").WireError} the browser refuses it, or the page is gone before it answered
    */
@@ -60,7 +60,7 @@ export class DevTools {
   }
 
   /**
-   * Hear events, until nobody waits any more or the tab is attached to no longer.
+   * Pass events on until the request is cancelled or the tab is detached.
    *
    * @param {number} tabId
    * @param {Subscription} subscription
@@ -91,7 +91,7 @@ export class DevTools {
     try {
       await ask("Page.navigateToHistoryEntry", { entryId: entry.id });
     } catch (error) {
-      // A page of the browser itself lets nobody stay attached, and so comes before the answer.
+      // A page of the browser detaches the debugger, and so comes before the result.
       if (!(error instanceof WireError) || error.code !== Code.NAVIGATED) throw error;
     }
     return true;
@@ -107,7 +107,7 @@ export class DevTools {
     return this.#attachments.get(tabId)?.urlOf(sessionId) ?? "";
   }
 
-  /** A tab is about to be closed: nobody is asked whether to leave its page. @param {number} tabId */
+  /** Prepare to close a tab: the user is not asked whether to leave its page. @param {number} tabId */
   leave(tabId) {
     this.#attachments.get(tabId)?.leave();
   }

@@ -1,4 +1,4 @@
-/** One tab that is attached to: its commands, who hears its events, and what keeps it usable while nobody sees it. */
+/** Debugger of one tab: its commands, the subscribers of its events, and settings for a hidden tab. */
 
 import { isExtensionPage } from "./tab_access.js";
 import { EventRoom } from "./event_quota.js";
@@ -18,7 +18,7 @@ import { MainDocument } from "./main_document.js";
  */
 
 const PROTOCOL = "1.3";
-/** After the last command or subscription, before the tab is let go; and before a dialog that nobody hears of is. */
+/** After the last command or subscription, before the tab is released; and before a dialog without a subscriber is closed. */
 const LINGER_MS = 5_000;
 /** For what is in the tab to be found. A page that is busy answers when it is done. */
 const EXPLORING_MS = 1_000;
@@ -26,7 +26,7 @@ const EXPLORING_MS = 1_000;
 const CONTEXT_MS = 1_000;
 const AUTO_ATTACH = { autoAttach: true, waitForDebuggerOnStart: false, flatten: true };
 const DIALOG_OPENING = "Page.javascriptDialogOpening";
-/** An event of our own, for every subscription: it is in force, and has heard of what there is. */
+/** Event of the extension for each subscription: it is active and has received the present state. */
 const SUBSCRIBED = "mcpb.subscribed";
 /** The document that a command was bound to is gone: nothing ran. */
 const UNBOUND = /uniqueContextId not found/;
@@ -41,9 +41,9 @@ const NOTHING_RAN = new Set([-32601, -32602, -32001]);
  * @type {[string, Record<string, unknown>][]}
  */
 const SETTING_UP = [
-  ["Inspector.enable", {}], // a crash is told
-  ["Page.enable", {}], // a dialog is told, and can be answered; one that opened before cannot
-  // A page that nobody sees draws no frames: without the first it is not moved over, without the second not painted.
+  ["Inspector.enable", {}], // reports crashes
+  ["Page.enable", {}], // reports dialogs; one that opened before cannot be answered
+  // A hidden page draws no frames: the first is needed for pointer moves, the second for painting.
   ["Emulation.setFocusEmulationEnabled", { enabled: true }],
   ["Page.startScreencast", { format: "jpeg", everyNthFrame: 1_000_000, maxWidth: 1, maxHeight: 1 }],
 ];
@@ -59,9 +59,9 @@ export class Attachment {
   #subscriptions = new Set();
   /** @type {Set<Running>} */
   #running = new Set();
-  /** Frames and workers in processes of their own: session → the event that told of it. @type {Map<string, CdpEvent>} */
+  /** Frames and workers in processes of their own: session → the event that reported it. @type {Map<string, CdpEvent>} */
   #children = new Map();
-  /** The one that told of it, while a dialog is open. @type {CdpEvent | null} */
+  /** Event of the open dialog. @type {CdpEvent | null} */
   #dialog = null;
   #room = new EventRoom();
   /** The tab is being closed. */
@@ -71,7 +71,7 @@ export class Attachment {
   /** @type {ReturnType<typeof setTimeout> | undefined} until the tab is let go */
   #lingering;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the dialog is dismissed */
-  #unheard;
+  #unanswered;
   /** Sessions in which we have switched on Runtime. @type {Map<string, Promise<void>>} */
   #watched = new Map();
   /** Sessions in which a client has. @type {Set<string>} */
@@ -81,7 +81,7 @@ export class Attachment {
 
   /**
    * @param {number} tabId
-   * @param {() => void} unused it has let the tab go, since nobody used it for a while
+   * @param {() => void} unused it has detached from the tab, which was unused for a while
    */
   constructor(tabId, unused) {
     this.tabId = tabId;
@@ -131,7 +131,7 @@ export class Attachment {
   }
 
   /**
-   * See `DevTools.subscribe`. It is told what it would know had it been there from the beginning, and then SUBSCRIBED.
+   * See `DevTools.subscribe`. It receives the events of the present state, then SUBSCRIBED.
    *
    * @param {Subscription} subscription
    * @param {AbortSignal} signal
@@ -174,7 +174,7 @@ export class Attachment {
   }
 
   /** The browser tells. @param {string} sessionId @param {string} method @param {any} params */
-  heard(sessionId, method, params) {
+  onEvent(sessionId, method, params) {
     const event = { tabId: this.tabId, sessionId, method, params: withoutCookies(method, params) };
     if (method === "Page.screencastFrame") return; // of our own
     this.document.handle(sessionId, method, params);
@@ -318,10 +318,10 @@ export class Attachment {
     const dialog = this.#dialog;
     const isHeard = [...this.#subscriptions].some(({ events }) => events.has(DIALOG_OPENING));
     if (dialog && !isHeard) {
-      this.#unheard ??= setTimeout(() => this.#answer(dialog), LINGER_MS);
+      this.#unanswered ??= setTimeout(() => this.#answer(dialog), LINGER_MS);
     } else {
-      clearTimeout(this.#unheard);
-      this.#unheard = undefined;
+      clearTimeout(this.#unanswered);
+      this.#unanswered = undefined;
     }
   }
 

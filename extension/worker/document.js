@@ -17,9 +17,9 @@
  * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
  * @typedef {{ type: "frame-visible" }} VisibleMessage
  * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
- *   } QuestionMessage the page asks the person behind the call that runs in it
+ *   } QuestionMessage the page asks the user of the call that runs in it
  * @typedef {{ type: "find-parent" }} FindParentMessage the parent's script asks who we are: iframe_servers.js
- * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a window of ours has said this
+ * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a child frame has sent this
  * @typedef {{ type: "to-server", payload: any }} ToServerMessage
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
  * @typedef {ToolsMessage | ResultMessage | FailureMessage | ProgressMessage | PageNotificationMessage | VisibleMessage
@@ -61,7 +61,7 @@ import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 export const FRAME_PORT = "mcpb-frame";
 /** What content scripts may fail a call with. @type {Set<number>} */
 const CONTENT_CODES = new Set([Code.TOO_LARGE, Code.NAVIGATED, Code.NO_LONGER_OFFERED]);
-/** Of one call to the person. */
+/** Questions of one call to the user. */
 const MOST_QUESTIONS = 8;
 /** Of what a content script calls its question. */
 const LONGEST_QUESTION_ID = 64;
@@ -138,7 +138,7 @@ export class Frame {
    *
    * @param {{ toolName: string, args: any, wantsProgress: boolean }} call
    * @param {Asked} asked
-   * @returns {Promise<Executed>} never settles once `signal` has fired: the page was told, and nobody waits
+   * @returns {Promise<Executed>} never settles once `signal` has fired: the page was notified
    * @throws {WireError}
    */
   execute({ toolName, args, wantsProgress }, { id, signal, ...hearing }) {
@@ -167,15 +167,15 @@ export class Frame {
   progress({ requestId, progress, total, message }) {
     const call = this.#calls.get(requestId);
     if (!call || typeof progress !== "number") return;
-    const heard = {
+    const report = {
       progress,
       ...(typeof total === "number" && { total }),
       ...(typeof message === "string" && { message }),
     };
-    if (call.pace.allows(heard)) call.onProgress(heard);
+    if (call.pace.allows(report)) call.onProgress(report);
   }
 
-  /** The page asks the person; it gets its answer, or an error that says why not. @param {QuestionMessage} message */
+  /** Asks the user for the page; the page gets the answer or an error. @param {QuestionMessage} message */
   async question({ questionId, ...asked }) {
     if (typeof questionId !== "string" || questionId.length > LONGEST_QUESTION_ID) return;
     try {
@@ -197,7 +197,7 @@ export class Frame {
     if (call.asking) throw refusal(Code.INVALID_REQUEST, "Another question of this call is still open.");
     const question = fitQuestion(asked);
     if (call.questions === 0) {
-      const text = `A call may ask ${MOST_QUESTIONS} questions, and none once the person has cancelled one.`;
+      const text = `A call may ask ${MOST_QUESTIONS} questions, and none once the user has cancelled one.`;
       throw refusal(Code.INVALID_REQUEST, text);
     }
     call.questions -= 1;
@@ -262,7 +262,7 @@ export function refusal(code, message) {
  *
  * @param {any} result
  * @returns {ElicitResult}
- * @throws {WireError} it is none
+ * @throws {WireError} it is invalid
  */
 function elicited(result) {
   const { action, content } = isObject(result) ? result : {};

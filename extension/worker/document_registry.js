@@ -42,7 +42,7 @@ export class Frames {
     (tabId, documentId) => this.#ofDocument(tabId, documentId),
     (tabId, frameId) => this.#frames.get(`${tabId}:${frameId}`),
   );
-  /** @type {Link | null} the link that has heard of all frames */
+  /** @type {Link | null} the link that has received all frames */
   #link = null;
 
   /**
@@ -51,7 +51,7 @@ export class Frames {
    * @param {Pauses} pauses
    * @param {SiteAccess} siteAccess
    * @param {{ opened: OpenedSites, uses: PageToolUses }} consent
-   * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: somebody would use a host now
+   * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: a host would be used now
    */
   constructor(tabs, origins, pauses, siteAccess, consent, host) {
     this.tabs = tabs;

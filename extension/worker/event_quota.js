@@ -11,7 +11,7 @@ const MIB = 1024 * 1024;
 const LONGEST_BYTES = MIB;
 const EVENTS_PER_SECOND = 4_000;
 const BYTES_PER_SECOND = 16 * MIB;
-/** Without these nobody knows what state a tab is in; a page cannot make many of them. */
+/** They report the state of a tab; a page cannot cause many of them. */
 const STATE = /^(Inspector|Page|Target)\./;
 /** Ours: in the place of what was left out. */
 const DROPPED = "mcpb.eventDropped";

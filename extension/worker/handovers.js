@@ -1,4 +1,4 @@
-/** Tabs that the person handed over to the clients in the popup, until they take them back or the tab is closed. */
+/** Tabs that the user handed over to clients in the popup, until they are taken back or closed. */
 
 const KEY = "handedOver";
 

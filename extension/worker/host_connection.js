@@ -12,7 +12,7 @@ import { Code, FROM_BROWSER_BYTES, HOST_NAME, jsonBytes, WireError } from "./wir
 export class Link {
   #port = chrome.runtime.connectNative(HOST_NAME);
   #end = new AbortController();
-  /** Messages that nobody understood; counted, never answered. */
+  /** Unknown messages; counted, never answered. */
   dropped = 0;
 
   /**

@@ -32,7 +32,7 @@ export class SiteAccess {
     return this.#granted.has(EVERYWHERE);
   }
 
-  /** Whether the extension may use an address; one that is not of the web is nobody's site. @param {string} url */
+  /** Whether the extension may use an address; an address outside of the web has no site. @param {string} url */
   has(url) {
     const site = URL.parse(url);
     if (this.isEverywhere || !site || !isWeb(site)) return true;

@@ -46,7 +46,7 @@ export class Iframes {
   }
 
   /**
-   * A frame has heard a nonce from the window of one of its iframes.
+   * A frame has received a nonce from the window of one of its iframes.
    *
    * @param {Frame} parent
    * @param {string} nonce

@@ -13,7 +13,7 @@ export class TooDeepError extends Error {
 }
 
 /**
- * The same value with lone surrogates replaced by U+FFFD; the very same object where nothing had to be mended.
+ * The same value with lone surrogates replaced by U+FFFD; the same object if nothing was replaced.
  *
  * @template T
  * @param {T} value a JSON value
@@ -22,7 +22,7 @@ export class TooDeepError extends Error {
  * @throws {TooDeepError}
  */
 export function decodable(value, levels = MAX_DEPTH) {
-  return isDecodable(value, levels) ? value : /** @type {T} */ (mend(value, levels));
+  return isDecodable(value, levels) ? value : /** @type {T} */ (replaceSurrogates(value, levels));
 }
 
 /**
@@ -46,10 +46,10 @@ function isDecodable(value, levels) {
  * @param {number} levels that may still open
  * @returns {unknown}
  */
-function mend(value, levels) {
+function replaceSurrogates(value, levels) {
   if (typeof value === "string") return value.toWellFormed();
   if (typeof value !== "object" || value === null) return value;
   if (levels === 0) throw new TooDeepError();
-  if (Array.isArray(value)) return value.map((item) => mend(item, levels - 1));
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key.toWellFormed(), mend(item, levels - 1)]));
+  if (Array.isArray(value)) return value.map((item) => replaceSurrogates(item, levels - 1));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key.toWellFormed(), replaceSurrogates(item, levels - 1)]));
 }

@@ -1,6 +1,6 @@
 /**
  * What last kept us from a native host, or ended our connection to one. The next hello says it, for `mcpb doctor`:
- * the browser tells such things to nobody but the extension. Kept in `chrome.storage.session`, since the worker is
+ * the browser reports them only to the extension. Kept in `chrome.storage.session`, since the worker is
  * stopped while there is no host.
  */
 

@@ -1,5 +1,5 @@
 /**
- * Staying connected to the native host: who is there, when to try again, and what to tell the person if nobody is.
+ * Connection to the native host: its state, the next attempt, and the error for the user.
  *
  * A host that ended is tried again with growing pauses below the 30 s after which the browser would stop the
  * worker. A host that is missing, says what is wrong, or never says hello, is not worth keeping the worker awake for:
@@ -14,7 +14,7 @@ import { Code, notification, WIRE_VERSION } from "./wire.js";
 /**
  * @import { LastTrouble } from "./last_error.js"
  * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
- * @typedef {{ what: string, command: string }} Trouble what is wrong, and the command that mends it
+ * @typedef {{ what: string, command: string }} Trouble an error, and the command that fixes it
  */
 
 export const RETRY_ALARM = "native-host";
@@ -24,7 +24,7 @@ const FIRST_PAUSE_MS = 150;
 const LONGEST_PAUSE_MS = 25_000;
 /** A host that lived this long was healthy: its end says nothing about the next one. */
 const HEALTHY_MS = 10_000;
-/** A host says hello at once; one that is alive and silent is none. */
+/** A host sends its hello at once; a silent process is not a host. */
 const HELLO_MS = 10_000;
 /** Attempts without a hello before the worker is allowed to sleep. */
 const PATIENCE = 7;
@@ -40,7 +40,7 @@ export class NativePort {
   #link = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next attempt */
   #timer;
-  /** When that is; nobody has planned one: never. */
+  /** Time of the next attempt; none is planned: never. */
   #due = Infinity;
   #expectedUntil = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the host must have said hello */
@@ -53,13 +53,13 @@ export class NativePort {
   host = null;
   /** @type {Trouble | null} */
   trouble = null;
-  /** Nobody tries fast any more: frames should not wake the worker for its own sake. */
+  /** Fast attempts have ended: frames must not wake the worker only for them. */
   resting = false;
 
   /**
    * @param {{ hello: () => Promise<object>, opened: (link: Link) => void, greeted: () => void,
    *   received: (link: Link, message: any) => void, ended: () => void, changed: () => void }} events
-   *   `opened`: our hello is on its way; `greeted`: the host has said its own; `changed`: anything a person sees
+   *   `opened`: the hello is sent; `greeted`: the host has sent its own; `changed`: anything a user sees
    * @param {LastTrouble} last where what goes wrong is kept
    */
   constructor(events, last) {
@@ -104,7 +104,7 @@ export class NativePort {
     this.events.opened(link);
   }
 
-  /** Somebody would use a host now: try, if nobody is trying, but not twice within a moment. */
+  /** Connect because a host would be used now, unless an attempt runs or has just ended. */
   nudge() {
     this.#tryWithin(Math.max(0, this.#triedAt + NUDGE_PAUSE_MS - Date.now()));
   }
@@ -217,7 +217,7 @@ export class NativePort {
     this.#retry({ what: "The native host has ended; connecting again.", command: "" });
   }
 
-  /** Nobody is registered. @param {Trouble} trouble */
+  /** No host is registered. @param {Trouble} trouble */
   #miss(trouble) {
     this.#rest(trouble);
     if (Date.now() < this.#expectedUntil) this.#tryWithin(EXPECTED_PAUSE_MS);

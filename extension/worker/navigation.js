@@ -89,7 +89,7 @@ async function underWay(tabId) {
  * documents nor such addresses: there it is the first page that loads from now on.
  *
  * @param {{ tabId: number, target: string, before: string, heading: string }} journey `before`: the document that is
- *   there; `heading`: the address of a navigation that may still end; empty: there is none
+ *   there; `heading`: the address of a navigation that may still end; empty: no navigation
  * @param {WaitUntil} waitUntil
  * @param {AbortSignal} signal ends the wait and its listeners
  * @returns {Promise<void>}

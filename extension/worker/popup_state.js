@@ -1,4 +1,4 @@
-/** What the popup is told, for as long as it is open, and what the person may ask there. */
+/** State for the open popup, and the requests of its user. */
 
 import { isTooLarge } from "./host_connection.js";
 import { canonical, isOrigin } from "./site_patterns.js";
@@ -109,8 +109,8 @@ export class Popups {
    */
   async #watch(port, tabId) {
     this.#open.set(port, tabId);
-    void this.native.connect(); // a person looks, and does not wait for a pause to end
-    await this.tabs.refresh(tabId); // where there is no host, nobody else has read it
+    void this.native.connect(); // The user waits: do not wait for the next attempt.
+    await this.tabs.refresh(tabId); // Without a host, it has not been read yet.
     this.tell();
   }
 

@@ -50,7 +50,7 @@ async function browserOf() {
 }
 
 /**
- * The most specific brand: vendors name their own beside Chromium's, and a made-up one that nobody shall rely on.
+ * The most specific brand: vendors name their own beside Chromium's, and an invented one that must be ignored.
  *
  * @param {{ brand: string, version: string }[]} brands
  */

@@ -86,7 +86,7 @@ export class Calls {
   }
 }
 
-/** Settles when nobody waits any more. @param {AbortSignal} signal @returns {Promise<object>} */
+/** Settles when the request is cancelled. @param {AbortSignal} signal @returns {Promise<object>} */
 function givenUp(signal) {
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve({})));
 }
@@ -111,7 +111,7 @@ function unknown(method) {
   });
 }
 
-/** A failure of ours is never shown with its text: it may quote a page. @param {unknown} error */
+/** An internal error is reported without its text, which may quote a page. @param {unknown} error */
 function asWireError(error) {
   if (error instanceof WireError) return error;
   console.error(error);

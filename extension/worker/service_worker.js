@@ -72,7 +72,7 @@ const frames = new Frames(
 );
 const sessions = () => clients.flatMap((client) => client.sessions);
 const sessionTabs = new SessionTabs(tabs, owners, sessions);
-/** Whoever uses DevTools when the person ends that in the browser's own bar is paused: it would attach anew. */
+/** Pauses the users of DevTools when the user ends them in the browser's bar: they would attach again. */
 const devtools = isFirefox
   ? null
   : new DevTools({
@@ -202,7 +202,7 @@ chrome.runtime.onInstalled.addListener(({ reason }) => {
   void injectIntoOpenTabs();
   if (reason === "install" || reason === "update") native.expect();
 });
-chrome.runtime.onStartup.addListener(() => {}); // its being heard is what starts the worker with the browser
+chrome.runtime.onStartup.addListener(() => {}); // The listener makes the browser start the worker.
 chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();
   if (name === UNNAMED_ALARM) void releaseUnnamed();

@@ -43,7 +43,7 @@ export class SessionTabs {
   /**
    * Open a tab; it is in its group when this returns.
    *
-   * @param {string} session empty: it is nobody's, and in no group
+   * @param {string} session empty: the tab is unowned and in no group
    * @param {{ url: string, active: boolean, title: string }} wanted `url`: empty: the browser's new tab; `title`: of the
    *   group, if it has to be made
    */
@@ -69,8 +69,8 @@ export class SessionTabs {
 
   /**
    * A page has opened a tab. What a session's page opens is the session's; from a tab that was handed over nothing is
-   * inherited, since the person gave that one alone. Where the page was in the background, so is what it opened: the
-   * person is looking at something else.
+   * inherited, since the user handed over that one only. Where the page was in the background, so is what it opened: the
+   * user is looking at something else.
    *
    * @param {number} tabId
    * @param {number} sourceTabId the page's
@@ -86,7 +86,7 @@ export class SessionTabs {
   }
 
   /**
-   * The browser shows each tab that a page opens, also if nobody saw that page. What was shown before is shown again.
+   * The browser activates each tab that a page opens, also for a hidden page. Activate the previous tab again.
    *
    * @param {number} tabId
    * @param {number} sourceTabId the page's
@@ -96,11 +96,11 @@ export class SessionTabs {
     if (!opened?.active) return;
     const before = this.#shown.get(opened.windowId)?.find((id) => id !== tabId);
     if (before === undefined || before === sourceTabId) return;
-    await chrome.tabs.update(before, { active: true }).catch(() => {}); // the person has closed it, or drags tabs
+    await chrome.tabs.update(before, { active: true }).catch(() => {}); // The user has closed it, or drags tabs.
   }
 
   /**
-   * The session's tab group, if the person has not dissolved it.
+   * The session's tab group, unless the user has dissolved it.
    *
    * @param {string} session
    */
@@ -120,7 +120,7 @@ export class SessionTabs {
     try {
       await this.#group(tabId, session, title);
     } catch (error) {
-      console.warn(error); // a popup window has no groups, and the person may be dragging tabs: it goes without
+      console.warn(error); // a popup window has no groups, and the user may be dragging tabs: continue without a group
     }
   }
 

@@ -9,7 +9,7 @@ const HOST = /^([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\])$/;
 const ADDRESS = /^(\[.*\]|[0-9.]+)$/;
 
 /**
- * The form in which origins are compared. To browsers `https://bank.example.` is another origin than
+ * The form in which origins are compared. For browsers `https://bank.example.` differs from
  * `https://bank.example`; it is the same site to everybody else, and a page chooses which of them it is.
  *
  * @param {string} origin as the browser reports it
@@ -18,7 +18,7 @@ export function canonical(origin) {
   return origin.replace(/\.+(?=(:\d+)?$)/, "");
 }
 
-/** Whether it is the origin of pages that can be told apart: opaque ones are all called `null`. @param {string} text */
+/** Whether the origin identifies pages: opaque ones are all called `null`. @param {string} text */
 export function isOrigin(text) {
   return text !== "null" && URL.parse(text)?.origin === text;
 }

@@ -12,7 +12,7 @@ export class Owners {
   #owners = new Map();
   /** @type {Map<string, number>} session → tab group */
   #groups = new Map();
-  /** @type {Map<string, number>} session → since when nobody names it (ms since the epoch) */
+  /** @type {Map<string, number>} session → time since which no client names it (ms since the epoch) */
   #unnamed = new Map();
   /** @type {Set<string>} */
   #named = new Set();
@@ -41,7 +41,7 @@ export class Owners {
 
   /**
    * @param {number} tabId
-   * @param {string | null} session null: nobody's
+   * @param {string | null} session null: unowned
    */
   give(tabId, session) {
     if (session === null) this.#owners.delete(tabId);
@@ -82,10 +82,10 @@ export class Owners {
   }
 
   /**
-   * Release what belongs to sessions that nobody has named for a minute.
+   * Release the tabs of sessions that no client has named for a minute.
    *
    * @param {number} now ms since the epoch
-   * @returns {number[]} the tabs that are nobody's now
+   * @returns {number[]} the released tabs
    */
   expire(now) {
     const gone = [...this.#unnamed].filter(([, since]) => now - since >= UNNAMED_MS).map(([session]) => session);

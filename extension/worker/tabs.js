@@ -20,7 +20,7 @@ export class Tabs {
   #focusedWindow = NO_WINDOW;
   /** @type {Link | null} */
   #link = null;
-  /** Lists that are being read for a link. Changes are told when there is none. */
+  /** Lists that are being read for a link. Changes are announced only without one. */
   #reading = 0;
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
@@ -50,7 +50,7 @@ export class Tabs {
   async all() {
     await this.loaded;
     const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
-    // The focus of a window of ours says nothing about which page the user looks at.
+    // The focus of an extension window does not show which page the user sees.
     if (!tabs.some((tab) => tab.windowId === focused && isOwnPage(tab))) this.#focusedWindow = focused;
     const others = tabs.filter((tab) => !isOwnPage(tab));
     const described = others.map(async (tab) => this.#describe(tab, await mainDocument(tab.id)));
@@ -196,7 +196,7 @@ export async function existing(tabId) {
 }
 
 /**
- * The document that a tab shows; empty: there is none, or the browser does not name it.
+ * The document that a tab shows; empty if the browser does not name it.
  *
  * @param {number} [tabId]
  */

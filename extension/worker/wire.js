@@ -30,7 +30,7 @@ export const MAX_DEPTH = 200;
 /** Of a tab's address and title: pages write megabytes into them. */
 export const URL_BYTES = 8 * 1024;
 export const TITLE_BYTES = 1024;
-/** Of the words in which the last trouble is told. */
+/** Bytes of the last error's text. */
 export const TROUBLE_BYTES = 1024;
 
 export const Code = Object.freeze({
