@@ -288,7 +288,7 @@ def refusals(tools: Tools) -> list[str]:
 def test_a_page_of_the_browser_itself_is_refused(tools: Tools) -> None:
     tools.done("tabs_create_mcp")
     for said in refusals(tools):
-        assert "Cannot access a chrome:// URL. The browser lets nobody look into such a page" in said
+        assert "Cannot access a chrome:// URL. The browser gives no access to such a page" in said
 
 
 def test_a_pdf_is_refused_with_what_to_do_instead(tools: Tools, browsing: Browsing) -> None:

@@ -153,7 +153,7 @@ def test_what_may_not_or_cannot_be_given_is_refused_and_why(tools: Tools, projec
         assert said in tools.refused("file_upload", **arguments)
     tools.done("tabs_create_mcp")
     said = tools.refused("file_upload", ref=one, paths=["poem.txt"])
-    assert "The browser lets nobody look into such a page" in said
+    assert "The browser gives no access to such a page" in said
 
 
 # ── upload_image ────────────────────────────────────────────────────────────────────────────────────────────
