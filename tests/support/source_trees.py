@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import os
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -118,19 +117,15 @@ def find_texts() -> Iterator[Text]:
 # ── Gates of docs/STYLE.md ──────────────────────────────────────────────────────────────────────────────────
 
 
-REJECTS = os.environ.get("MCPB_GATES") == "reject"
-"""Whether a violation fails a test. False while the older prose is rewritten."""
-
-
 def check_gate(name: str, violations: Iterable[object]) -> None:
-    """Print the violations of a gate.
+    """Print the violations of a gate and reject them.
 
     Raises:
-        AssertionError: the gates reject, and there is a violation.
+        AssertionError: there is a violation.
     """
     found = [str(each) for each in violations]
     print(f"{name}: {len(found)} violations", *found, sep="\n  ")  # noqa: T201  (for `pytest -s`)
-    assert not (REJECTS and found), f"{name}: {len(found)} violations, the first: {found[0]}"
+    assert not found, f"{name}: {len(found)} violations, the first: {found[0]}"
 
 
 # ── Imports ─────────────────────────────────────────────────────────────────────────────────────────────────
