@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs agent-run picture conformance interop record-interop test-lane-one test-lane-two test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test docs agent-run picture conformance interop record-interop test-lane-one test-lane-two test-lane-three test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -21,13 +21,13 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so two lanes run beside each other on two cores; each line of output is whole.
+# Browsers often wait, so three lanes run beside each other on two cores; each line of output is whole.
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
 test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
 	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-lane-one test-lane-two
+	@$(MAKE) --no-print-directory -j3 --output-sync=line test-lane-one test-lane-two test-lane-three
 	+@$(call run-groups,test-machine)
 	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
 
@@ -38,10 +38,13 @@ run-groups = $(foreach group,$(1),$(MAKE) --no-print-directory $(group) || echo 
 pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RESULTS)/$@.xml)
 
 test-lane-one:
-	+@$(call run-groups,check test-architecture test-security-once test-e2e-tools test-e2e-firefox)
+	+@$(call run-groups,check test-architecture test-security-once test-unit)
 
 test-lane-two:
-	+@$(call run-groups,test-unit test-e2e-chain test-integration test-contract)
+	+@$(call run-groups,test-e2e-chain test-contract test-e2e-firefox)
+
+test-lane-three:
+	+@$(call run-groups,test-integration test-e2e-tools)
 
 test-architecture:
 	@$(pytest) tests/architecture
