@@ -192,7 +192,7 @@ async def test_a_call_whose_question_the_person_cancels_may_ask_nothing_more(
     await client.say(id=(await question(client))["id"], result={"action": "cancel"})
     assert await answer(shop) == {"action": "cancel"}
     await ask(shop, message="Really?")
-    assert "once the person has cancelled" in (await answer(shop))["message"]
+    assert "once the user has cancelled" in (await answer(shop))["message"]
 
 
 async def test_a_long_question_is_cut_and_a_long_form_is_refused(shop: Page, client: Onlooker) -> None:
