@@ -75,7 +75,7 @@ class BrowserTools:
             approvals=self._approvals,
             prompts=self._router.prompts,
             settle=self._router.wait_discovered,
-            whats_missing=self._router.connection_problem,
+            whats_missing=lambda: str(self._router.connection_problem()),
             tools=all_tools(),
             sites_changed=self._sites_changed,
         )

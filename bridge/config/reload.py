@@ -41,7 +41,7 @@ class ConfigReload:
         self._read: object = None
         """Identity of the file that was read last; none at first, as it may have changed since the start."""
         self._seen: object = None
-        self.problem = ""
+        self.problem: str = ""
         """Reason for which the file cannot be used; empty if it can."""
 
     async def run(self) -> None:
@@ -62,7 +62,7 @@ class ConfigReload:
         try:
             config = read_config(self._home, self._environ)
         except ConfigError as error:
-            problem = str(error)
+            problem = error.problem
         if file_identity(self._home) != now:  # it was written meanwhile
             return
         self._read = now

@@ -11,21 +11,26 @@ from bridge.config.settings import ChannelSettings
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router
 from native_host.system.home_layout import mcpb_home
+from native_host.system.problem import Problem
 
 DOCTOR = "mcpb doctor"
 EXTENSION = "mcpb extension"
-_NO_BROWSER = (
+_DEMO = "mcpb demo --serve"
+_NO_BROWSER = Problem(
     "No browser is connected. Start one that has the extension; one that was running when mcpb was "
     "registered connects within a minute, or at once when the extension's popup is opened. "
-    f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}"
+    f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}",
+    EXTENSION,
+    DOCTOR,
 )
-_ONLY_A_CHANNEL = (
+_ONLY_A_CHANNEL = Problem(
     "Only the extension of Claude in Chrome is connected, which offers no page tools: they need "
-    f"mcpb's own extension. To add it, run: {EXTENSION}"
+    f"mcpb's own extension. To add it, run: {EXTENSION}",
+    EXTENSION,
 )
 
 
-class Problem(Protocol):
+class LinkProblem(Protocol):
     """Reason why a live host is not connected, or a directory not scanned."""
 
     @property
@@ -38,7 +43,7 @@ class Problems(Protocol):
     """Problems of live hosts: `NativeLinks` has them."""
 
     @property
-    def problems(self) -> Mapping[str, Problem]:
+    def problems(self) -> Mapping[str, LinkProblem]:
         """By host or directory."""
         ...
 
@@ -70,15 +75,16 @@ def find_connection_problem(
                 f"{connected}The extension is kept out of some or all sites: let it in with the button in "
                 "its popup, then reload the pages that are open."
             )
-        return f"{connected}Open a page that does; `mcpb demo --serve` serves one."
+        return Problem(f"{connected}Open a page that does; `{_DEMO}` serves one.", _DEMO)
     if texts := [problem.text for problem in links.problems.values()]:
         return texts[0]
     if any(browser.is_live for browser in registry.all_browsers()):
-        return (
+        return Problem(
             "A native host is running, but the extension behind it has not introduced itself. "
-            f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}"
+            f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}",
+            DOCTOR,
         )
-    return "\n".join(filter(None, [registration() or _NO_BROWSER, channel()]))
+    return Problem.combine(registration() or _NO_BROWSER, channel())
 
 
 def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
@@ -86,7 +92,7 @@ def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
     if any(channel["holder"] for channel in channels) and not router.registry.all_browsers():
         return _ONLY_A_CHANNEL
     missing = router.connection_problem()
-    return missing.partition("\n")[0] if channels else missing
+    return missing.first_line() if channels and isinstance(missing, Problem) else missing
 
 
 def diagnose_connection(
@@ -113,9 +119,9 @@ def diagnose_connection(
 
 
 def _hint_at_channel(settings: ChannelSettings) -> str:
-    from install.checks.existing_channel import describe_channel  # noqa: PLC0415
+    from install.checks.existing_channel import USE_CHANNEL, describe_channel  # noqa: PLC0415
 
-    return describe_channel(settings.only_directory)
+    return Problem(describe_channel(settings.only_directory), USE_CHANNEL)
 
 
 def _find_stopped_host(settings: ChannelSettings) -> str:
@@ -138,8 +144,8 @@ def find_registration_problem() -> str:
     try:
         fault = first_fault(this_machine(), mcpb_home())
     except TableError as error:
-        return str(error)
+        return error.problem
     if fault is None:
         return ""
     text = f"No browser can start the native host: {fault.text}."
-    return f"{text} Run: {fault.command_line}" if fault.command else text
+    return Problem(f"{text} Run: {fault.command_line}", fault.command_line) if fault.command else text

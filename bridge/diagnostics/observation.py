@@ -23,7 +23,7 @@ from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
-from bridge.links.native_hosts import NativeLinks, Problem
+from bridge.links.native_hosts import LinkProblem, NativeLinks
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
@@ -166,7 +166,7 @@ def _is_clear(router: Router, links: NativeLinks) -> bool:
     )
 
 
-def _find_unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> Iterator[UnlinkedHost]:
+def _find_unlinked(linked: Container[str], problems: Mapping[str, LinkProblem]) -> Iterator[UnlinkedHost]:
     """Find live hosts, by their locks, that belong to a browser with the mcpb extension.
 
     An unusable directory is a separate finding.
@@ -178,7 +178,7 @@ def _find_unlinked(linked: Container[str], problems: Mapping[str, Problem]) -> I
                     yield unlinked_host(record, problems.get(record.instance))
 
 
-def unlinked_host(record: Record, problem: Problem | None) -> UnlinkedHost:
+def unlinked_host(record: Record, problem: LinkProblem | None) -> UnlinkedHost:
     """Return a live host without a hello: it was rejected, or is silent."""
     return UnlinkedHost(
         host=record.instance,

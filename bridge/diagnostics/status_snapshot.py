@@ -26,6 +26,7 @@ from native_host.protocol.untrusted_text import (
     format_description,
     single_line,
 )
+from native_host.system.problem import Problem
 
 _MAX_SCHEMA_BYTES = 16 * 1024
 """Bytes of a schema whose parameters are listed."""
@@ -102,7 +103,8 @@ def _config_problems(rules: Rules | None) -> Iterator[str]:
     if rules and rules.pauses_problem:
         yield rules.pauses_problem
     if rules and rules.problem:
-        yield f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
+        text = f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
+        yield Problem(text, *rules.problem.commands) if isinstance(rules.problem, Problem) else text
 
 
 def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, Any]]:

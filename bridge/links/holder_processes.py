@@ -22,6 +22,7 @@ from native_host.existing_channel.channel_sockets import (
     find_channels,
 )
 from native_host.system import proc
+from native_host.system.problem import Problem
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 5.0
@@ -32,6 +33,7 @@ COMING_S = 3.0
 """Seconds that a started holder has to appear."""
 COMMAND = (sys.executable, "-I", "-m", "native_host.existing_channel.holder")
 
+_DOCTOR = "mcpb doctor"
 _NOTHING = (
     "The process that is to hold {socket} has come to nothing; it is started again now and then. To find out "
     "why, run: mcpb doctor"
@@ -107,7 +109,7 @@ class HolderProcesses:
         for socket in usable & self._started.keys():
             started = self._started[socket]
             if socket not in held and not _is_coming(started, now):
-                told[socket] = started.problem or _NOTHING.format(socket=socket)
+                told[socket] = started.problem or Problem(_NOTHING.format(socket=socket), _DOCTOR)
         return told
 
     def let_go(self) -> None:
@@ -131,11 +133,13 @@ class HolderProcesses:
             return f"{stopped}."
         if unusable := next(iter(self._found), None):
             run = f" Run: {unusable.mend}" if unusable.mend else ""
-            return f"The existing channel {unusable.path} is not used: {unusable.fault}.{run}"
+            text = f"The existing channel {unusable.path} is not used: {unusable.fault}.{run}"
+            return Problem(text, unusable.mend)
         where = f" {describe_directory(self._directory)}" if self._directory else ""
-        return (
+        return Problem(
             f"No existing channel was found either{where}: {BRAND} has none until its extension has started "
-            "its native host. To see what is there, run: mcpb doctor"
+            f"its native host. To see what is there, run: {_DOCTOR}",
+            _DOCTOR,
         )
 
     def _see_to(self, socket: str, held: Container[str], now: float) -> None:

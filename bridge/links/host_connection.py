@@ -28,6 +28,7 @@ from native_host.protocol.framing import FrameError, split_frame
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, Wire
+from native_host.system.problem import Problem
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
@@ -45,6 +46,8 @@ class LinkError(Exception):
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
+        self.problem = text
+        """A Problem, if there is a command."""
         self.is_final = is_final
 
 
@@ -291,7 +294,8 @@ class HostConnection:
                 if pending := self._in_flight.get(bytes(message.for_)):
                     pending.pass_event(params)
             case wire.HostError():
-                raise LinkError(_with_remedy(params), is_final=params.code == Code.WIRE_VERSION)
+                problem = Problem(_with_remedy(params), params.command)
+                raise LinkError(problem, is_final=params.code == Code.WIRE_VERSION)
             case _:
                 _check_wire(params)
                 self._hear(message.method, params)

@@ -48,7 +48,7 @@ RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Problem(msgspec.Struct):
+class LinkProblem(msgspec.Struct):
     """Reason why a live host, or a whole directory, is not connected."""
 
     text: str
@@ -81,7 +81,7 @@ class NativeLinks(TabTransport):
 
     def __init__(self, directories: Sequence[Path], holders: Holders | None = None) -> None:
         """Without `holders`, hosts of the existing channel are ignored."""
-        self.problems: dict[str, Problem] = {}
+        self.problems: dict[str, LinkProblem] = {}
         """By host instance or directory: what `mcpb status` shows."""
         self._directories = [HostDirectory(directory) for directory in directories]
         self._holders = holders
@@ -184,7 +184,7 @@ class NativeLinks(TabTransport):
             self._emit_event(HostLost(socket))
         self._coming = coming
         self.problems |= {
-            socket: Problem(text, 0) for socket, text in holders.find_problems(held, now).items()
+            socket: LinkProblem(text, 0) for socket, text in holders.find_problems(held, now).items()
         }
 
     async def _until_next_look(self) -> None:
@@ -198,7 +198,8 @@ class NativeLinks(TabTransport):
         except (PrivateFileError, OSError) as error:
             if str(directory.path) not in self.problems:
                 _log.warning("%s", error)
-            self.problems[str(directory.path)] = Problem(str(error), 0)
+            text = error.problem if isinstance(error, PrivateFileError) else str(error)
+            self.problems[str(directory.path)] = LinkProblem(text, 0)
             return []
         self.problems.pop(str(directory.path), None)
         return found
@@ -208,11 +209,12 @@ class NativeLinks(TabTransport):
         return problem is None or trio.current_time() >= problem.retry_at
 
     async def _serve_host(self, directory: Path, instance: str) -> None:
-        text, is_final = "the host closed the connection", False
+        text: str = "the host closed the connection"
+        is_final = False
         try:
             await self._connect_host(directory, instance)
         except LinkError as error:
-            text, is_final = str(error), error.is_final
+            text, is_final = error.problem, error.is_final
         except (FrameError, PrivateFileError, OSError, trio.BrokenResourceError) as error:
             text = str(error) or "the connection broke"
         finally:
@@ -223,7 +225,7 @@ class NativeLinks(TabTransport):
             if connection:  # who asks again now finds it gone
                 connection.close()
         retry_at = math.inf if is_final else trio.current_time() + RETRY_S
-        self.problems[instance] = Problem(text, retry_at)
+        self.problems[instance] = LinkProblem(text, retry_at)
         _log.info("host %s: %s", instance, text)
 
     async def _connect_host(self, directory: Path, instance: str) -> None:

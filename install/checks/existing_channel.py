@@ -155,8 +155,9 @@ def stopped_host(machine: Machine, home: Path, directory: Path | None) -> str:
     return next((describe_stopped_host(channel.pid) for channel in found if channel.is_dead), "")
 
 
+USE_CHANNEL = "mcpb bridge --existing-channel"
 _TO_USE = (
-    "To use it: `mcpb bridge --existing-channel` in your MCP client, or attach = true below "
+    f"To use it: `{USE_CHANNEL}` in your MCP client, or attach = true below "
     "[existing_channel] in ~/.mcpb/config.toml"
 )
 

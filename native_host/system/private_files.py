@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from native_host.system.problem import Problem
+
 MAX_BYTES = 1024 * 1024
 """Limit of a file that `read` accepts."""
 
@@ -41,6 +43,11 @@ class UnusableFileError(Exception):
         """Return all of it as one line."""
         text = f"{self.path}{self.separator}{self.reason}" if self.path else self.reason
         return f"{text}. Run: {self.command}" if self.command else text
+
+    @property
+    def problem(self) -> Problem:
+        """Return the text with its command."""
+        return Problem(str(self), self.command)
 
     @classmethod
     def wrap(cls, error: UnusableFileError) -> Self:

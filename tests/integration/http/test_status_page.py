@@ -38,6 +38,7 @@ from bridge.hub.audit_records import FinishedCall, Site
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
+from bridge.links.native_hosts import LinkProblem
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
@@ -49,6 +50,7 @@ from http_serving.http_server import serve
 from http_serving.listeners import listen
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
+from native_host.system.problem import Problem
 
 SHOP = "https://shop.example"
 GET_CART = "website_tool_shop_example_tab1_getCart"
@@ -241,20 +243,18 @@ async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page)
         ("/x is open to others. Remove it, or: chmod 700 '/x y/run'", "chmod 700 '/x y/run'"),
     ],
 )
-async def test_a_problem_is_told_with_what_mends_it(page: Page, text: str, command: str) -> None:
-    problem = type("Problem", (), {"text": text})
-    page.troubles.problems["h"] = problem
+async def test_a_problem_has_a_button_that_copies_its_command(page: Page, text: str, command: str) -> None:
+    page.troubles.problems["h"] = LinkProblem(Problem(text, command), 0)
     shown = page.shown()
     assert command in shown.having("data-copy")
     assert text.replace("`", "") in shown.text.replace(" Copy", "")
 
 
 async def test_words_of_a_page_are_no_command_of_ours(page: Page) -> None:
-    """What is missing may name a tool, which its page has named."""
+    """A problem may quote a rule or a page; only its own commands get a button."""
     page.transport.connect("h1", *one_page("getCart"))
     found = dict(page.watching.read_content().status)
     found["missing"] = "config.toml does not allow Run: mcpb uninstall-native-host"
-    found["browsers"][0]["tabs"][0]["notices"] = ["1 tool is not offered"]
     shown = Markup(status_page(PageContent(found, [], {}, 0, "http://localhost:3456/")))
     assert "mcpb uninstall-native-host" in shown.text
     assert "mcpb uninstall-native-host" not in shown.having("data-copy")

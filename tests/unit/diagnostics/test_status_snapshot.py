@@ -18,6 +18,7 @@ from bridge.hub.router import Router, Terms
 from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
+from native_host.system.problem import Problem
 
 GET_CART = "website_tool_shop_example_tab1_getCart"
 CLAUDE = wire.Session(
@@ -259,7 +260,7 @@ async def test_who_only_looks_is_told_that_only_the_channel_is_there_which_a_bri
 async def test_what_helps_is_not_said_again_below_what_is_missing_where_a_channel_says_it(
     transport: PlayedTransport,
 ) -> None:
-    router = Router(transport, lambda _: "No browser is connected.\nTo use it: do this.")
+    router = Router(transport, lambda _: Problem("No browser is connected.\nTo use it: do this."))
     assert "To use it" in found(router)["missing"]
     assert (
         with_channel(router, msgspec.structs.replace(HELD, holder=0))["missing"] == "No browser is connected."

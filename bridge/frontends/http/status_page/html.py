@@ -8,7 +8,6 @@ Python: it would save 130 of 500 lines, which is less than a dependency is worth
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -20,6 +19,7 @@ from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
+from native_host.system.problem import Problem
 
 SIGN_IN = "mcpb status --web"
 RELOAD_S = 10
@@ -30,8 +30,6 @@ _ICON = (
     "%3Crect width='16' height='16' rx='4' fill='%23316dca'/%3E"
     "%3Cpath d='M4 11V5l4 4 4-4v6' fill='none' stroke='white' stroke-width='1.6'/%3E%3C/svg%3E"
 )
-_COMMAND = re.compile(r"`([^`]+)`|(?:[Rr]un|or): (\S.*?)(?=\.?$|\. [A-Z])")
-"""Commands in the problems of `status_snapshot.py`."""
 _TRANSPORTS = {
     "streamable": "Streamable HTTP",
     "stateless": "Streamable HTTP",
@@ -148,24 +146,18 @@ def _format_page(title: str, *body: Html, is_live: bool = False) -> Html:
 
 def _format_problems(found: Mapping[str, Any]) -> Html | None:
     texts = [found["missing"], *found["problems"], *(other["text"] for other in found["otherRules"])]
-    shown = [_with_commands(text, found) for text in dict.fromkeys(texts) if text]
+    shown = [_format_problem(text) for text in dict.fromkeys(texts) if text]
     if not shown:
         return None
     return _make_section("attention", "To do next", [make_element("p", text) for text in shown])
 
 
-def _with_commands(text: str, found: Mapping[str, Any]) -> Html:
-    """Add copy buttons to the commands of a sentence, unless it may quote a page."""
-    if any(tab["notices"] for browser in found["browsers"] for tab in browser["tabs"]):
+def _format_problem(text: str) -> Html:
+    """Add a copy button to each command of a problem."""
+    if not isinstance(text, Problem):
         return make_element("span", text)
-    parts: list[str] = []
-    end = 0
-    for match in _COMMAND.finditer(text):
-        group = 1 if match[1] else 2
-        start, after = match.span() if group == 1 else match.span(group)
-        parts += [text[end:start], _format_command(match[group])]
-        end = after
-    return make_element("span", parts, text[end:])
+    pieces = [_format_command(piece) if is_command else piece for piece, is_command in text.pieces()]
+    return make_element("span", pieces)
 
 
 def _format_command(command: str) -> Html:

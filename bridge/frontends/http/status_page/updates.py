@@ -110,7 +110,7 @@ class StatusUpdates:
         try:
             return self.approvals.read_all(), ""
         except ApprovalsError as error:
-            return [], str(error)
+            return [], error.problem
 
     def _read_calls(self) -> None:
         try:
