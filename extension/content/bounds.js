@@ -1,8 +1,7 @@
 /**
- * How much a page may make us carry. One rule for both ends of the port between content script and worker: the
- * page's own process does the work, and the worker, which believes no content script, does it again. Content scripts
- * can be no modules; so this is a plain script, which manifest.json puts before theirs and which the worker's modules
- * import for what it leaves on `globalThis`.
+ * Limits of what a page may send. Content script and worker apply the same rule: the page's process does the work, and
+ * the worker, which trusts no content script, repeats it. Content scripts cannot be modules, so this is a plain script:
+ * manifest.json lists it before them, and the worker imports it for what it sets on `globalThis`.
  */
 var PageBounds = (() => {
   const MIB = 1024 * 1024;

@@ -1,4 +1,4 @@
-/** Whatever a tool answered, as a CallToolResult. */
+/** Conversion of what a tool returned to a CallToolResult. */
 
 /** @param {unknown} value */
 function isCallToolResult(value) {

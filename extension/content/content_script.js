@@ -1,7 +1,7 @@
 /**
- * The proxy: this document's tools, offered to the worker over a port, and its calls run in the page. Its messages
- * are described in ../frame.js. Quiet once the extension has left it behind (an update makes content scripts
- * orphans: `chrome.runtime.id` is undefined then).
+ * Content script: sends this document's tools to the worker over a port, and runs its calls in the page. Its messages
+ * are described in ../worker/document.js. It stops when an update of the extension has orphaned it, which an undefined
+ * `chrome.runtime.id` shows.
  *
  * @typedef {import("../worker/document.js").FrameMessage} FrameMessage
  * @typedef {import("../worker/document.js").ExecuteMessage} ExecuteMessage

@@ -1,7 +1,7 @@
 /**
- * `document.open()`, which `document.write()` calls by itself once a page has loaded, takes all listeners from window
- * and document, ours as well; documents and scripts stay what they are. No event tells of it, but a MutationObserver
- * of the document outlives it, and sees the old root go.
+ * Survives `document.open()`, which `document.write()` calls once a page has loaded: it removes all listeners from
+ * window and document, ours included, but keeps document and scripts. No event reports it; a MutationObserver of the
+ * document stays and reports that the old root was removed.
  */
 
 /** A name that no page can listen for: hearing it would tell that we are here. */

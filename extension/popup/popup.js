@@ -1,6 +1,6 @@
 /**
- * The popup: is a host there, and if not, why and what to run; who is attached; what this tab offers. Here the user
- * pauses sites and clients, and hands this tab over to the clients.
+ * The popup: state of the native host with the command to run, connected clients, and the tools of this tab. The user
+ * pauses sites and clients here and hands this tab over to the clients.
  */
 
 import { POPUP_PORT } from "../worker/popup_state.js";

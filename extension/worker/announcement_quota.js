@@ -1,13 +1,13 @@
 /**
- * How much of all frames' lists stands announced at once: the host keeps the newest of each frame for every client
- * that comes later, and must be able to say all of it (docs/PROTOCOL.md, "Flow"). One tab cannot take all the room.
+ * Limit for all announced tool lists together: the host keeps the newest list of each frame for clients that connect
+ * later and must be able to send all of them (docs/PROTOCOL.md, "Flow"). A second limit keeps one tab from using it up.
  */
 
 const MIB = 1024 * 1024;
 export const TAB_BYTES = 4 * MIB;
 export const ALL_BYTES = 32 * MIB;
 
-export class AnnouncedRoom {
+export class AnnouncementQuota {
   /** @type {Map<string, { tabId: number, bytes: number }>} by frame */
   #taken = new Map();
   /** @type {Map<number, number>} bytes by tab */

@@ -1,6 +1,6 @@
 /**
- * Bodies that were too long for one native message, put together again. Nothing is allocated from a declared
- * length: only what has arrived is held, at most `CHUNKED_BYTES` for each of `TRANSFERS`.
+ * Reassembly of messages that were too long for one native message. Memory is allocated only for bytes that have
+ * arrived, never for a declared length: at most `CHUNKED_BYTES` for each of `TRANSFERS`.
  *
  * Has no clock: its caller calls `abandon` when a transfer has taken `CHUNK_SECONDS`.
  */

@@ -1,4 +1,4 @@
-/** What clients may ask of the browser: one function for each request of the wire that is built. */
+/** Commands of clients: one function for each request of the wire. */
 
 import { checkShown, checkUrl, mine, present, sessionsOf } from "./tab_access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
@@ -14,14 +14,14 @@ import { Code, WireError } from "./wire.js";
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./document_registry.js"
  * @import { Origins } from "./origin_policy.js"
- * @import { Owners } from "./tab_owners.js"
+ * @import { TabOwners } from "./tab_owners.js"
  * @import { Pauses } from "./pauses.js"
  * @import { SiteAccess } from "./host_permissions.js"
  * @import { SessionTabs } from "./session_tabs.js"
  * @import { SiteApprovals } from "./site_approvals.js"
  * @import { SiteRules } from "./rules/site_rules.js"
  * @import { Tabs } from "./tabs.js"
- * @typedef {{ tabs: Tabs, frames: Frames, owners: Owners, origins: Origins, pauses: Pauses,
+ * @typedef {{ tabs: Tabs, frames: Frames, owners: TabOwners, origins: Origins, pauses: Pauses,
  *   siteAccess: SiteAccess, siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs,
  *   devtools: DevTools | null, prompts: ApprovalPrompts, approvals: SiteApprovals }} Browser
  *   `devtools`: null where the browser has none

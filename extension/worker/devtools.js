@@ -1,7 +1,6 @@
 /**
- * Tabs as the browser's developer tools see them. A tab is attached to when a client first needs it, for all clients
- * together, and let go some seconds after the last of them did. What is said here of the browser's ways was seen in
- * Chromium 150.
+ * Debugger sessions of tabs. A tab is attached when the first client needs it, once for all clients, and detached some
+ * seconds after the last one is done. Behavior of the browser was measured in Chromium 150.
  */
 
 import { Attachment } from "./devtools_tab.js";

@@ -2,7 +2,7 @@
  * Allow-list of the DevTools commands that clients may send, with rules for their parameters, and of the events that
  * they may subscribe to.
  *
- * It names what mcpb's own bridge sends and reads, and nothing else. It does not judge tabs, sessions or sites: `tab_access.js` does.
+ * It contains only what mcpb's own bridge uses. `tab_access.js` decides about tabs, sessions and sites.
  */
 
 import { invalid } from "./params.js";

@@ -1,4 +1,4 @@
-/** What clients may ask of a tab's DevTools. */
+/** Commands of clients for a tab's debugger. */
 
 import { checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, sessionsOf } from "./tab_access.js";
 import { navigation } from "./navigation.js";

@@ -1,10 +1,11 @@
 /**
- * The documents that have dialled: one for each frame, their announcement, and who runs a call.
+ * Registry of the documents whose content scripts are connected, one for each frame: announces their tools and routes
+ * calls to them.
  *
- * A frame is announced once its tools are known, whole, and only when something in it has changed.
+ * A frame is announced as a whole, once its tools are known and when one of them has changed.
  */
 
-import { ALL_BYTES, AnnouncedRoom, TAB_BYTES } from "./announcement_quota.js";
+import { ALL_BYTES, AnnouncementQuota, TAB_BYTES } from "./announcement_quota.js";
 import { Frame, refusal } from "./document.js";
 import { Iframes } from "./iframe_servers.js";
 import { noAccess } from "./host_permissions.js";
@@ -37,7 +38,7 @@ const CROWDED_OUT = Object.freeze({
 export class Frames {
   /** @type {Map<string, Frame>} by tab and frame */
   #frames = new Map();
-  #room = new AnnouncedRoom();
+  #room = new AnnouncementQuota();
   #iframes = new Iframes(
     (tabId, documentId) => this.#ofDocument(tabId, documentId),
     (tabId, frameId) => this.#frames.get(`${tabId}:${frameId}`),

@@ -1,6 +1,6 @@
 /**
- * How much of its events a tab may make us carry. A page can make them faster than any client reads; one that lags too
- * far behind is dropped, with all its calls. So the surplus is left out, and counted.
+ * Limit for DevTools events of one tab. A page can cause them faster than a client reads, and a client that falls too
+ * far behind is disconnected with all its calls. Events over the limit are left out and counted.
  */
 
 import { jsonBytes } from "./wire.js";

@@ -1,4 +1,4 @@
-/** What Firefox does in its own way. */
+/** Differences of Firefox. */
 
 /** Firefox alone has this function. */
 export const isFirefox = "getBrowserInfo" in chrome.runtime;

@@ -1,6 +1,6 @@
 /**
- * One connection to one native host: from `connectNative` to its end. Calls belong to the link they came over, so
- * that an answer can never reach another host.
+ * One connection to one native host, from `connectNative` to its end. A call is answered only on the connection that it
+ * came over.
  */
 
 import { decodable, TooDeepError } from "./json_safety.js";

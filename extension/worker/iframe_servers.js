@@ -1,6 +1,6 @@
 /**
- * Frames whose page server answers their parent window alone, and the parent frames that speak to it for them:
- * content/iframe_transport.js says how they find each other. Here they are matched, and what they say is passed on.
+ * Page servers in iframes, which answer only their parent window, and the parent frames that relay for them. This file
+ * matches the two and passes on their messages; content/iframe_transport.js describes the handshake.
  */
 
 import { isFirefox } from "./firefox.js";

@@ -1,6 +1,6 @@
 /**
- * Content scripts for pages that were open before the extension was installed or updated, or let into them. Firefox
- * runs them there by itself when it is installed; after it was let in the pages have to be reloaded.
+ * Injection of content scripts into pages that were open before the extension was installed, updated or given access.
+ * Firefox injects them itself on installation; after a later grant of access its pages have to be reloaded.
  */
 
 import { isFirefox } from "./firefox.js";

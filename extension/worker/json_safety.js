@@ -1,6 +1,6 @@
 /**
- * What any JSON decoder can read: pages may answer with text and nesting that strict decoders refuse, and a frame
- * that cannot be read loses its call without a word.
+ * Values that any JSON decoder can read: pages may answer with text and nesting that strict decoders refuse, and the
+ * call of a frame that cannot be decoded would get no answer.
  */
 
 import { MAX_DEPTH } from "./wire.js";

@@ -1,7 +1,7 @@
 /**
- * What last kept us from a native host, or ended our connection to one. The next hello says it, for `mcpb doctor`:
- * the browser reports them only to the extension. Kept in `chrome.storage.session`, since the worker is
- * stopped while there is no host.
+ * The last error of a connection to a native host. The browser reports such errors only to the extension, so the next
+ * hello carries it to `mcpb doctor`. Kept in `chrome.storage.session`, since the browser stops the worker while there
+ * is no host.
  */
 
 import { cut, TROUBLE_BYTES } from "./wire.js";
@@ -12,7 +12,7 @@ const KEY = "lastTrouble";
 /** Firefox gives no reason for a host that ended. */
 const NO_REASON = "The native host has ended.";
 
-export class LastTrouble {
+export class LastError {
   /** Stays when a host is there again. @type {Failed | null} */
   newest = null;
   /** How often it came to nothing since a host last said hello. */

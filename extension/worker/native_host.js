@@ -1,10 +1,10 @@
 /**
  * Connection to the native host: its state, the next attempt, and the error for the user.
  *
- * A host that ended is tried again with growing pauses below the 30 s after which the browser would stop the
- * worker. A host that is missing, says what is wrong, or never says hello, is not worth keeping the worker awake for:
- * then only an alarm and `nudge` (a frame that becomes visible or changes its tools) try again; and for some minutes
- * after the extension was loaded a missing host is looked for every few seconds, since mcpb is being installed.
+ * A host that ended is started again after growing pauses, all below the 30 s after which the browser would stop the
+ * worker. A host that is missing, reports an error or never sends hello is not worth keeping the worker awake: only an
+ * alarm and `nudge` (a frame that becomes visible or changes its tools) start it again. For some minutes after the
+ * extension was loaded a missing host is tried every few seconds, since the user may be installing mcpb.
  */
 
 import { isFirefox } from "./firefox.js";
@@ -12,7 +12,7 @@ import { Link } from "./host_connection.js";
 import { Code, notification, WIRE_VERSION } from "./wire.js";
 
 /**
- * @import { LastTrouble } from "./last_error.js"
+ * @import { LastError } from "./last_error.js"
  * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
  * @typedef {{ what: string, command: string }} Trouble an error, and the command that fixes it
  */
@@ -60,7 +60,7 @@ export class NativePort {
    * @param {{ hello: () => Promise<object>, opened: (link: Link) => void, greeted: () => void,
    *   received: (link: Link, message: any) => void, ended: () => void, changed: () => void }} events
    *   `opened`: the hello is sent; `greeted`: the host has sent its own; `changed`: anything a user sees
-   * @param {LastTrouble} last where what goes wrong is kept
+   * @param {LastError} last where what goes wrong is kept
    */
   constructor(events, last) {
     this.events = events;

@@ -1,4 +1,4 @@
-/** Waiting for a tab's main frame to get where it was sent. */
+/** Wait for the end of a navigation in a tab's main frame. */
 
 import { failureOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
 import { existing } from "./tabs.js";

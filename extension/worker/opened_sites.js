@@ -1,6 +1,6 @@
 /**
- * Origins that the user has opened as pages of their own in this profile: their tools are listed in frames of other
- * sites too. A bounded record in the profile's storage, which never leaves it. It holds no addresses and no times.
+ * Origins that the user has opened as top-level pages in this profile: tools of these origins are also listed in frames
+ * of other sites. The record is bounded, holds no addresses and no times, and never leaves the profile's storage.
  */
 
 import { canonical, isOrigin } from "./site_patterns.js";

@@ -1,6 +1,6 @@
 /**
- * Whether page tools of a site are used, as the user has set it in the popup: on, ask or off. Stored in the profile.
- * It decides nothing about sites that the user has not set: that is the bridges' part.
+ * The user's setting for page tools of each site in the popup: on, ask or off. Stored in the profile. For sites without
+ * a setting the bridges decide.
  */
 
 import { canonical, isOrigin } from "./site_patterns.js";

@@ -1,4 +1,4 @@
-/** Reading the parameters of a request. What is not as the wire says is the asker's mistake: -32602. */
+/** Validation of a request's parameters. A value that the wire does not allow is an error of the client: -32602. */
 
 import { Code, WireError } from "./wire.js";
 

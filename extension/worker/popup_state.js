@@ -11,7 +11,7 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { Frames } from "./document_registry.js"
  * @import { Handovers } from "./handovers.js"
  * @import { NativePort, Trouble } from "./native_host.js"
- * @import { Owners } from "./tab_owners.js"
+ * @import { TabOwners } from "./tab_owners.js"
  * @import { PageToolUses } from "./page_tool_uses.js"
  * @import { Pauses } from "./pauses.js"
  * @import { SiteRules } from "./rules/site_rules.js"
@@ -44,7 +44,7 @@ export class Popups {
   #open = new Map();
 
   /**
-   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: Owners, pauses: Pauses, siteRules: SiteRules,
+   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses, siteRules: SiteRules,
    *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, prompts: ApprovalPrompts,
    *   approvals: SiteApprovals, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */

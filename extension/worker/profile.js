@@ -1,4 +1,4 @@
-/** Who we are, for the first message to a host. */
+/** Identity of this profile, for the first message to a host. */
 
 import { firefoxInfo, isFirefox } from "./firefox.js";
 import { WIRE_VERSION } from "./wire.js";

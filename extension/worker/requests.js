@@ -1,6 +1,6 @@
 /**
- * Requests from clients: routed to a command, answered on the link they came over, given up when their asker
- * cancels or that link ends. While one runs, its command may ask the asker something in turn.
+ * Requests of clients: routed to a command, answered on the connection that they came over, and cancelled with it or by
+ * their client. A running command may ask its client something in turn.
  */
 
 import { Code, notification, WireError } from "./wire.js";

@@ -11,11 +11,11 @@ import { FRAME_PORT } from "./document.js";
 import { Frames } from "./document_registry.js";
 import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
-import { LastTrouble } from "./last_error.js";
+import { LastError } from "./last_error.js";
 import { NativePort, RETRY_ALARM } from "./native_host.js";
 import { Ordinals } from "./tab_numbers.js";
 import { Origins } from "./origin_policy.js";
-import { Owners, UNNAMED_ALARM } from "./tab_owners.js";
+import { TabOwners, UNNAMED_ALARM } from "./tab_owners.js";
 import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popup_state.js";
 import { hello, LABEL_KEY } from "./profile.js";
@@ -37,7 +37,7 @@ import { PageToolUses } from "./page_tool_uses.js";
 const SUPPORTED = ["documentId"];
 
 const ordinals = new Ordinals();
-const owners = new Owners();
+const owners = new TabOwners();
 const origins = new Origins();
 const handovers = new Handovers();
 const pauses = new Pauses(() => {
@@ -47,7 +47,7 @@ const pauses = new Pauses(() => {
 const siteAccess = new SiteAccess(() => accessChanged());
 const opened = new OpenedSites(() => frames.announceAgain());
 const uses = new PageToolUses(() => popups.tell());
-const last = new LastTrouble();
+const last = new LastError();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, () => popups.tell());
 const kept = [ordinals, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules];

@@ -4,7 +4,7 @@ import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { Owners } from "./tab_owners.js"
+ * @import { TabOwners } from "./tab_owners.js"
  * @import { Session } from "./wire.js"
  * @import { Tabs } from "./tabs.js"
  */
@@ -19,7 +19,7 @@ export class SessionTabs {
 
   /**
    * @param {Tabs} tabs
-   * @param {Owners} owners
+   * @param {TabOwners} owners
    * @param {() => Session[]} sessions those that are there
    */
   constructor(tabs, owners, sessions) {

@@ -1,4 +1,4 @@
-/** Which tab a request means, and whether its session may command it and what it shows. */
+/** Access to tabs: the tab that a request names, and whether its session may use it and see its content. */
 
 import { integer, invalid, optionalText } from "./params.js";
 import { Code, WireError } from "./wire.js";

@@ -1,7 +1,7 @@
 /**
- * Numbers of tabs within their domain, counted from 1: what public names of tools are made of. Kept in
- * `chrome.storage.session`, so that a restarted worker gives the same ones; never given twice while the browser
- * runs. Assignments happen one after the other because nothing here waits once `load` is done.
+ * Numbers of tabs within their domain, counted from 1, for the public names of tools. Kept in `chrome.storage.session`,
+ * so that a restarted worker assigns the same ones; none is assigned twice while the browser runs. After `load` nothing
+ * here waits, so that assignments never overlap.
  */
 
 const KEY = "ordinals";

@@ -1,13 +1,13 @@
 /**
- * Which session opened which tab, and the tab groups of sessions. Kept in `chrome.storage.session`. A session that
- * no bridge names for a minute loses its tabs: an alarm, since the worker may sleep by then.
+ * Owners of tabs: the session that opened each, and the tab groups of sessions. Kept in `chrome.storage.session`. A
+ * session that no bridge names for a minute loses its tabs; an alarm measures the minute, since the worker may sleep.
  */
 
 const KEY = "owners";
 export const UNNAMED_ALARM = "unnamed-sessions";
 const UNNAMED_MS = 60_000;
 
-export class Owners {
+export class TabOwners {
   /** @type {Map<number, string>} */
   #owners = new Map();
   /** @type {Map<string, number>} session → tab group */

@@ -1,4 +1,4 @@
-/** The tabs of this profile, as the wire describes them, and their announcement. */
+/** Tabs of this profile in the form of the wire, and their announcement. */
 
 import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
 
@@ -7,7 +7,7 @@ import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
  * @import { Handovers } from "./handovers.js"
  * @import { Link } from "./host_connection.js"
  * @import { Ordinals } from "./tab_numbers.js"
- * @import { Owners } from "./tab_owners.js"
+ * @import { TabOwners } from "./tab_owners.js"
  */
 
 /** @type {number} */
@@ -30,7 +30,7 @@ export class Tabs {
 
   /**
    * @param {Ordinals} ordinals
-   * @param {Owners} owners
+   * @param {TabOwners} owners
    * @param {Handovers} handovers
    * @param {Promise<unknown>} loaded all of them
    */

@@ -1,4 +1,4 @@
-/** What a content script sent, made fit for the wire: a frame's list of tools, its labels, a page's question. */
+/** Validation of what a content script sends: a frame's tools and labels, and questions of a page. */
 
 import { decodable, TooDeepError } from "./json_safety.js";
 import { invalid } from "./params.js";

@@ -13,7 +13,7 @@ import { commonList, networkRules, usingSessions } from "./network_rules.js";
 import { patternFor } from "./origin_patterns.js";
 
 /**
- * @import { Owners } from "../tab_owners.js"
+ * @import { TabOwners } from "../tab_owners.js"
  * @import { Pauses } from "../pauses.js"
  * @import { Client } from "../wire.js"
  * @import { Limits, Situation } from "./network_rules.js"
@@ -63,7 +63,7 @@ export class SiteRules {
   #loaded;
 
   /**
-   * @param {Owners} owners
+   * @param {TabOwners} owners
    * @param {Pauses} pauses
    * @param {() => void} changed what `blockedIn` returns has changed
    */

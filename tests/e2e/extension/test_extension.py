@@ -109,7 +109,7 @@ def modules(browser: Browser, popup: str) -> Iterator[Tab]:
 
 
 PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load)).then(
-        ([{ NativePort }, { LastTrouble }]) => {
+        ([{ NativePort }, { LastError }]) => {
     const { setTimeout } = globalThis;
     globalThis.isPatient = true; // with a host that has not said hello: the test may be slow to play it
     globalThis.setTimeout = (act, ms) => setTimeout(act, isPatient && ms === 10_000 ? ms : ms / 200);
@@ -127,7 +127,7 @@ PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load
     const hello = async () => { if (reasonForNoHello) throw new Error(reasonForNoHello); return {}; };
     const ignore = () => {};
     const [opened, greeted, received, ended, changed] = Array(5).fill(ignore);
-    globalThis.last = new LastTrouble();
+    globalThis.last = new LastError();
     globalThis.native = new NativePort({ hello, opened, greeted, received, ended, changed }, last);
     globalThis.greet = () => ports.at(-1).say({ method: "host/hello", params: { wire: 1, version: "x" } });
     void native.connect();
@@ -272,8 +272,8 @@ class TestModules:
         ]
 
     def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
-        taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncedRoom }) => {
-            const room = new AnnouncedRoom();
+        taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncementQuota }) => {
+            const room = new AnnouncementQuota();
             const MIB = 1024 * 1024;
             const taken = [];
             for (let tab = 0; tab < 9; tab += 1) {
@@ -418,8 +418,8 @@ class TestModules:
         assert modules.evaluate(newest) == [0, 2, "x" * 1024]
         modules.evaluate("ports[2].end()")
         assert modules.evaluate(newest) == [1, 1, "The native host has ended."]
-        restarted = modules.evaluate("""load("last_error.js").then(async ({ LastTrouble }) => {
-            const last = new LastTrouble();
+        restarted = modules.evaluate("""load("last_error.js").then(async ({ LastError }) => {
+            const last = new LastError();
             await last.load();
             return [last.inARow, last.newest];
         })""")
