@@ -2,7 +2,7 @@
 
 docs/FILES.md lists every source file with the first line of its docstring or comment.
 bridge/browser_tools/tool_definitions.json is the list of the browser tools.
-test_generated_files.py fails when one of them is out of date.
+test_layout.py fails when one of them is out of date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of the product, compared with the list in tests/data/layout.txt."""
+"""Files of the product, compared with tests/data/layout.txt, and the files that `make docs` writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from bridge.browser_tools.tool_definitions import FILE as TOOL_LIST
+from generated_files import PAGE, first_line, render_page, render_tool_list, source_files
 from source_trees import PRODUCT, ROOT, find_files
 
 PACKAGES = (*PRODUCT, "extension")
@@ -51,3 +53,18 @@ def test_no_file_lies_in_a_deleted_part() -> None:
     files = (path for path in find_files(*PACKAGES, "tests", "benchmarks", suffix="") if path.is_file())
     paths = (str(path.relative_to(ROOT)) for path in files)
     assert [path for path in paths if any(part in f"{path}/" for part in DELETED)] == []
+
+
+# ── Files that `make docs` writes are up to date ────────────────────────────────────────────────────────────
+
+
+def test_the_list_of_source_files_is_up_to_date() -> None:
+    assert PAGE.read_text() == render_page(), "run: make docs"
+
+
+def test_every_source_file_has_a_description() -> None:
+    assert [path for path in source_files() if not first_line(path)] == []
+
+
+def test_the_list_of_browser_tools_is_up_to_date() -> None:
+    assert TOOL_LIST.read_bytes() == render_tool_list(), "run: make docs"

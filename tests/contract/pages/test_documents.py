@@ -1,20 +1,29 @@
-"""docs/PROTOCOL.md and docs/wire.schema.json say what the code does.
-
-Every example is decoded by its type; every rule of the specification names places and tests that are there.
-"""
+"""The pages in docs/ agree with the code: examples, tables, links, and the rules of the specification."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import pytest
 
+from bridge.browser_tools.tool_runner import all_tools
+from bridge.browser_tools.tools.batch import BrowserBatch
+from bridge.browser_tools.tools.shortcuts import make_steps, parse_values
+from bridge.config.shortcuts_file import read_shortcuts
+from bridge.diagnostics.browser_checks import ObservedBrowser, SeenTab
+from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
+from bridge.state.site_approvals import Approvals
+from install.checks.existing_channel import Channel, ChannelClient
+from install.checks.other_hosts import OtherHost
+from install.findings import FindingCode, Hop
+from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import jsonrpc, schema
 from native_host.protocol.wire import METHODS, Code, Wire
 
@@ -151,3 +160,106 @@ def test_a_rule_names_tests_and_places_that_are_there(rule: Rule) -> None:
     assert [named for named in (*rule.where, *rule.tests) if not is_there(named)] == []
     assert all(named.startswith(("tests/", "make ")) for named in rule.tests)
     assert (bool(rule.where), bool(rule.tests)) == (rule.decision not in NOT_OURS,) * 2
+
+
+# ── docs/BROWSER_TOOLS.md ───────────────────────────────────────────────────────────────────────────────────
+
+
+DOCUMENT = (DOCS / "BROWSER_TOOLS.md").read_text()
+TOOLS = all_tools()
+
+
+def example(kind: str, document: str = DOCUMENT) -> str:
+    found = re.search(rf"```{re.escape(kind)}\n(.*?)```", document, re.DOTALL)
+    assert found, kind
+    return found[1]
+
+
+def test_the_table_names_every_tool_and_no_other() -> None:
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", DOCUMENT, re.MULTILINE)
+    assert sorted(re.findall(r"[a-z_]+", " ".join(rows))) == sorted(TOOLS)
+
+
+def test_the_shortcut_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "shortcuts.toml").write_text(example("toml shortcuts.toml"))
+    (shortcut,) = read_shortcuts(tmp_path)
+    for step in make_steps(shortcut, parse_values(shortcut, "query='red apples' page=2")):
+        msgspec.convert(step.input, TOOLS[step.name].input_type)
+
+
+def test_the_batch_can_be_used() -> None:
+    batch = msgspec.json.decode(example("json"), type=BrowserBatch)
+    for step in batch.actions:
+        msgspec.convert(step.input, TOOLS[step.name].input_type)
+
+
+def test_the_approvals_of_the_configuration_can_be_used(tmp_path: Path) -> None:
+    text = example("json approvals.json", (DOCS / "CONFIGURATION.md").read_text())
+    (tmp_path / "approvals.json").write_text(text)
+    approvals = Approvals(tmp_path)
+    assert approvals.has("https://shop.example", "act", "any")
+    assert approvals.has("https://tea.example", "act", "Claude Code")
+    assert approvals.has("https://tea.example", "page-tools", "any")
+    assert not approvals.has("https://tea.example", "act", "any")
+
+
+@pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md"])
+def test_its_links_lead_somewhere(document: str) -> None:
+    for name, anchor in re.findall(r"\]\(([A-Z_]*(?:\.md)?)#([a-z0-9-]+)\)", (DOCS / document).read_text()):
+        headings = re.findall(r"^#+ (.*)$", (DOCS / (name or document)).read_text(), re.MULTILINE)
+        anchors = {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert anchor in anchors, f"{document}: {name}#{anchor}"
+
+
+# ── docs/TROUBLESHOOTING.md has every finding code and every member of the report ──────────────────────────
+
+
+TEXT = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
+
+
+def codes_in_the_tables() -> list[str]:
+    return [code for row in rows() for code in re.findall(r"`([^`]+)`", row)]
+
+
+def rows() -> Iterator[str]:
+    """Of each row of a table the cell below the heading `code`."""
+    at = 0
+    for line in TEXT.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if "code" in cells:
+            at = cells.index("code")
+        elif not line.startswith("|"):
+            at = 0
+        elif at and not set(line) <= set("|-"):
+            yield cells[at]
+
+
+def test_the_page_explains_every_code_and_no_other() -> None:
+    assert set(codes_in_the_tables()) == set(FindingCode)
+
+
+def test_no_code_is_explained_twice() -> None:
+    codes = codes_in_the_tables()
+    assert sorted(codes) == sorted(set(codes))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        DoctorReport,
+        BrowserReport,
+        HopReport,
+        ObservedBrowser,
+        SeenTab,
+        FindingReport,
+        OtherHost,
+        Channel,
+        ChannelClient,
+        PublishedSocket,
+    ],
+)
+def test_the_page_has_every_member_of_the_report(shape: type[Any]) -> None:
+    _, _, described = TEXT.partition("## The shape of `--json`")
+    words = set(re.findall(r"\w+", described))
+    assert {field.encode_name for field in msgspec.structs.fields(shape)} <= words
+    assert set(get_args(Hop)) <= words

@@ -1,10 +1,14 @@
-"""Outlines: lines of documents as text, with refs that no page can write, within one bound for all frames."""
+"""Outlines of documents as text: refs, the limit for all frames, masked values, and search in them."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from bridge.browser_tools.page.credential_masking import masked_body, masked_url
 from bridge.browser_tools.page.outline import Line, Outline, Viewport
+from bridge.browser_tools.tools.find import MAX_CHOSEN, parse_choice
 
 HEADING = Line(0, 'heading "Cart"', 1, " level=1", is_frame=False)
 TEXT = Line(1, '"3 apples"', 0, "", is_frame=False)
@@ -63,3 +67,83 @@ def test_a_viewport_is_told_in_pixels_of_css() -> None:
     assert str(Viewport(780, 437, 0, 120.5, 765, 2000)) == (
         "viewport 780 x 437, scrolled to 0, 120.5 of 765 x 2000 CSS pixels"
     )
+
+
+# ── Masking of credentials in what pages wrote ──────────────────────────────────────────────────────────────
+
+
+SIZE = 100_000
+LIMIT_S = 1.0
+"""A linear search of SIZE characters takes 0.02 s; the quadratic one took 10 s and more."""
+
+
+@pytest.mark.parametrize(
+    "shape", ["eyJaaaaa-", "-eyJ", "eyJaaaaa.", "eyJaaaaa", 'a"', '"a":"', '"a":"\\"', "a="]
+)
+def test_masking_takes_linear_time(shape: str) -> None:
+    text = (shape * SIZE)[:SIZE]
+    began = time.process_time()
+    masked_url(f"https://shop.example/{text}?{text}#{text}")
+    masked_body("{" + text)
+    masked_body(text)
+    assert time.process_time() - began < LIMIT_S
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("x-eyJhbGciOi.eyJzdWIi.c2ln", "x-[masked]"),
+        ("eyJa-eyJhbGciOi.eyJzdWIi.c2ln", "[masked]"),
+        ("a.eyJhbGciOi.eyJzdWIi.c2ln b", "a.[masked] b"),
+        ("xeyJhbGciOi.eyJzdWIi.c2ln", "xeyJhbGciOi.eyJzdWIi.c2ln"),
+        ("eyJhbGciOi.eyJz.c2ln", "eyJhbGciOi.eyJz.c2ln"),
+    ],
+)
+def test_a_json_web_token_is_masked_from_its_first_character(text: str, masked: str) -> None:
+    assert masked_body(text) == masked
+
+
+def test_a_secret_parameter_with_a_long_name_is_masked() -> None:
+    assert masked_body("x" * 200 + "-token=hunter2&page=2") == "x" * 200 + "-token=[masked]&page=2"
+
+
+# ── Search for elements ─────────────────────────────────────────────────────────────────────────────────────
+
+
+OUTLINE = r"""
+main "Books" [ref_1]
+  text "[ref_9] is no ref here"
+  button "Reserve \"Dune\"" [ref_2] disabled
+  link [ref_3] href=/x
+  iframe "Ads" [ref_4]
+    button "Reserve" [ref_f2_1]
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("said", "refs"),
+    [
+        ("ref_2", ["ref_2"]),
+        ("ref_f2_1\nref_2", ["ref_f2_1", "ref_2"]),
+        ("The best is [ref_3], then `ref_2`; ref_3 again.", ["ref_3", "ref_2"]),
+        ("ref_9 and ref_77 and ref_f3_1", []),
+        ("xref_2 ref_2x", []),
+        ("none", []),
+        ("", []),
+    ],
+)
+def test_refs_are_taken_in_the_model_s_order_if_they_are_in_the_page(said: str, refs: list[str]) -> None:
+    assert [str(chosen.ref) for chosen in parse_choice(said, OUTLINE)] == refs
+
+
+def test_each_has_its_kind_and_name() -> None:
+    assert [(chosen.role, chosen.name) for chosen in parse_choice("ref_2 ref_3", OUTLINE)] == [
+        ("button", 'Reserve "Dune"'),
+        ("link", ""),
+    ]
+
+
+def test_no_more_are_taken_than_are_shown() -> None:
+    outline = "\n".join(f'button "{n}" [ref_{n}]' for n in range(1, 100))
+    said = " ".join(f"ref_{n}" for n in range(1, 100))
+    assert len(parse_choice(said, outline)) == MAX_CHOSEN

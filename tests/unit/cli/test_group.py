@@ -1,14 +1,16 @@
-"""The `mcpb` command: what it checks before a command runs."""
+"""The `mcpb` command: checks before a command runs, and the arguments of `mcpb allow`."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
+from bridge.state.site_approvals import Approvals
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
 
@@ -42,3 +44,67 @@ def test_a_command_that_writes_rejects_the_home_of_another_user(foreign: Path, a
     assert ended.exit_code == 1
     assert str(foreign) in ended.output
     assert list(foreign.iterdir()) == []
+
+
+# ── `mcpb allow` ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+SHOP = "https://shop.example"
+
+
+def allow(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["allow", *arguments])
+
+
+def test_grants_are_listed_and_count_for_bridges(mcpb_home: Path) -> None:
+    assert allow().output == "No site is approved.\n"
+    assert allow("https://Shop.example:443/cart", "act", "page-tools").exit_code == 0
+    assert allow("https://tea.example", "read", "--client", "Claude Code", "--for", "1h").exit_code == 0
+    approvals = Approvals(mcpb_home / "state")
+    assert approvals.has(SHOP, "page-tools", "Any")
+    assert not approvals.has("https://tea.example", "read", "Any")
+    assert approvals.has("https://tea.example", "read", "Claude Code")
+    first, second = json.loads(allow("--json").output)["approvals"]
+    assert (first["origin"], first["for"], first["until"]) == (SHOP, ["act", "page-tools"], "")
+    assert (second["client"], bool(second["until"])) == ("Claude Code", True)
+    assert allow(SHOP).output == f"{SHOP}  act, page-tools  for every client\n"
+
+
+def test_revoking_a_word_leaves_the_others(mcpb_home: Path) -> None:
+    allow(SHOP, "act", "page-tools")
+    assert allow(SHOP, "act", "--revoke").exit_code == 0
+    approvals = Approvals(mcpb_home / "state")
+    assert not approvals.has(SHOP, "act", "Any")
+    assert approvals.has(SHOP, "page-tools", "Any")
+    assert allow(SHOP, "--revoke").exit_code == 0
+    assert approvals.read_all() == []
+    nothing = allow(SHOP, "--revoke")
+    assert nothing.exit_code == 1
+    assert "Approved: nothing." in nothing.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((SHOP, "acts"), "Did you mean act? Words are read, act, page-tools, upload."),
+        (("shop.example", "act"), "is not a site"),
+        (("--revoke",), "--revoke needs an ORIGIN"),
+        ((SHOP, "act", "--for", "soon"), "is not a duration"),
+        ((SHOP, "act", "--for", "1h", "--revoke"), "--revoke cannot be combined with --for"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_stored(
+    mcpb_home: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    done = allow(*arguments)
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split()).replace("│ ", "")
+    assert not (mcpb_home / "state/approvals.json").exists()
+
+
+def test_a_broken_file_is_named(mcpb_home: Path) -> None:
+    (mcpb_home / "state").mkdir(mode=0o700, parents=True, exist_ok=True)
+    (mcpb_home / "state/approvals.json").write_text("[]")
+    done = allow()
+    assert done.exit_code == 1
+    assert "it is not an object" in done.output

@@ -1,10 +1,14 @@
-"""Host header check. The rules of `mcpb serve` as a whole are in test_http_gate.py."""
+"""Host header check and request tasks. The rules of `mcpb serve` as a whole are in test_http_gate.py."""
 
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
+from hypercorn.typing import ASGIReceiveEvent
 
 from http_serving.host_header import ServerNames, format_host, is_host
+from http_serving.request_tasks import MAX_QUEUED_PARTS, BodyQueue
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,49 @@ def test_addresses_and_names_are_hosts(host: str) -> None:
 @pytest.mark.parametrize("host", ["", "http://localhost", "localhost:80", "[::1]", "1.2.3", "two words"])
 def test_urls_ports_brackets_and_incomplete_addresses_are_not_hosts(host: str) -> None:
     assert not is_host(host)
+
+
+# ── Request tasks ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def part(number: int) -> ASGIReceiveEvent:
+    return {"type": "http.request", "body": b"%d" % number, "more_body": True}
+
+
+async def test_what_comes_is_taken_in_its_order() -> None:
+    parts = BodyQueue()
+    for number in range(MAX_QUEUED_PARTS):
+        await parts.put(part(number))
+    assert [await parts.pop() for _ in range(MAX_QUEUED_PARTS)] == [
+        part(number) for number in range(MAX_QUEUED_PARTS)
+    ]
+
+
+async def test_a_task_waits_for_what_has_not_come_yet(nursery: trio.Nursery) -> None:
+    parts = BodyQueue()
+    nursery.start_soon(parts.put, part(1))
+    with trio.fail_after(30):
+        assert await parts.pop() == part(1)
+
+
+async def test_who_brings_too_much_waits_until_something_is_taken(autojump_clock: trio.abc.Clock) -> None:
+    parts = BodyQueue()
+    for number in range(MAX_QUEUED_PARTS):
+        await parts.put(part(number))
+    with pytest.raises(trio.TooSlowError), trio.fail_after(1):
+        await parts.put(part(MAX_QUEUED_PARTS))
+    await parts.pop()
+    with trio.fail_after(1):
+        await parts.put(part(MAX_QUEUED_PARTS))
+
+
+async def test_what_comes_after_the_answer_is_dropped_and_nobody_waits_for_it(nursery: trio.Nursery) -> None:
+    parts = BodyQueue()
+    for number in range(MAX_QUEUED_PARTS):
+        await parts.put(part(number))
+    nursery.start_soon(parts.put, part(MAX_QUEUED_PARTS))
+    await trio.testing.wait_all_tasks_blocked()
+    parts.close()
+    with trio.fail_after(30):
+        for number in range(2 * MAX_QUEUED_PARTS):
+            await parts.put(part(number))

@@ -1,4 +1,4 @@
-"""McpSession without the mcp package, while that package is loaded, and its recipients."""
+"""McpSession while the mcp package is loaded: its answers, capabilities, and the lines it answers itself."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.lowlevel
@@ -18,7 +19,12 @@ import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.audit_records import FinishedCall, Record
+from bridge.hub.page_tool import read_tools
+from bridge.hub.registry import Frame
+from bridge.mcp_session import client_messages
 from bridge.mcp_session import session as mcp_session
+from bridge.mcp_session.mcp_server import browser_capabilities
+from fake_transport import tools
 from native_host.protocol import wire
 from played_session import (
     GET_CART,
@@ -278,3 +284,87 @@ async def test_a_list_that_is_cancelled_before_it_was_begun_is_not_answered(era:
             await played.take(cancel(7))
             await trio.testing.wait_all_tasks_blocked()
     assert 7 not in played.client.answered()
+
+
+# ── What all pages together add to MCP's capabilities ───────────────────────────────────────────────────────
+
+
+def page(*, capabilities: dict[str, Any] | None = None, **tool: Any) -> Frame:
+    announced: wire.FrameTools = tools(1)
+    announced.tools = [msgspec.Raw(msgspec.json.encode({"name": "getCart", **tool}))]
+    announced.capabilities = capabilities
+    return Frame(announced, read_tools(announced))
+
+
+def test_without_pages_only_tabs_are_many() -> None:
+    assert browser_capabilities([]) == {
+        "multiTabSupport": True,
+        "cacheSupported": False,
+        "elicitation": False,
+    }
+
+
+@pytest.mark.parametrize("name", ["cacheSupported", "elicitation"])
+@pytest.mark.parametrize("wrap", [lambda browser: browser, lambda browser: {"experimental": browser}])
+def test_what_any_page_declares_holds_for_all(name: str, wrap: Any) -> None:
+    declaring = page(capabilities=wrap({"browser": {name: True}}))
+    found = browser_capabilities([page(), declaring, page(capabilities={"browser": {name: False}})])
+    assert found == {**browser_capabilities([]), name: True}
+
+
+def test_a_tool_that_may_be_cached_declares_it_by_itself() -> None:
+    assert browser_capabilities([page(annotations={"cache": True})])["cacheSupported"]
+    assert not browser_capabilities([page(annotations={"cache": "yes"})])["cacheSupported"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"browser": True}, {"experimental": []}, {"browser": {"elicitation": 1, "multiTabSupport": False}}],
+    ids=str,
+)
+def test_what_is_no_declaration_declares_nothing(odd: dict[str, Any]) -> None:
+    assert browser_capabilities([page(capabilities=odd)]) == browser_capabilities([])
+
+
+# ── Client lines that McpSession answers itself ────────────────────────────────────────────────────────────
+
+
+LONG = "{[" * 5_000
+"""Brackets in a text nest nothing."""
+READ_DEPTH = 200
+"""So deep the package reads, or a little deeper."""
+
+
+def nested(depth: int) -> Any:
+    """Arrays and objects in turn."""
+    value: Any = 1
+    for level in range(depth):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def line_of(arguments: Any, meta: Any = None) -> bytes:
+    params = {"name": "tool", "_meta": meta or {}, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def is_taken(line: bytes) -> bool:
+    return isinstance(client_messages.read_message(line), client_messages.CallTool)
+
+
+@pytest.mark.parametrize("long", [{}, {"text": LONG}, {"texts": [LONG]}], ids=["short", "long", "in a list"])
+def test_a_call_is_taken_as_deep_as_the_package_surely_reads(long: dict[str, Any]) -> None:
+    assert is_taken(line_of({**long, "deep": nested(180)}))
+    assert not is_taken(line_of({**long, "deep": nested(READ_DEPTH)}))
+
+
+@pytest.mark.parametrize("long", [{}, {"text": LONG}, {"texts": [LONG]}], ids=["short", "long", "in a list"])
+def test_what_stands_beside_long_arguments_is_not_overlooked(long: dict[str, Any]) -> None:
+    assert is_taken(line_of(long, {"deep": nested(180)}))
+    assert not is_taken(line_of(long, {"deep": nested(READ_DEPTH)}))
+
+
+def test_long_arguments_are_found_where_another_member_has_their_name() -> None:
+    assert is_taken(line_of({"text": LONG}, {"arguments": {"text": "other"}}))
+    assert not is_taken(line_of({"text": LONG, "deep": nested(READ_DEPTH)}, {"arguments": {"text": "other"}}))

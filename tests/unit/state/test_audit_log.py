@@ -1,4 +1,4 @@
-"""The audit log: what a line says, who may write it at once, and how it is read."""
+"""Audit log: content of a line, concurrent writers, readers, and the rotation of its file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
-from bridge.state import audit_log, audit_reader
+from bridge.state import audit_log, audit_reader, log_file
 from bridge.state.audit_log import AuditLog
 from bridge.state.audit_reader import Filter, follow_log, read_recent
 from bridge.state.audit_rows import format_row
@@ -737,3 +737,39 @@ def test_changed_definitions_in_a_loop_are_counted(log: AuditLog, state: Path) -
     *kept, last = lines(state)
     assert (len(kept), last["leftOut"]) == (audit_log.REGISTRATIONS_OF_ORIGIN, 90)
     assert format_row(last)[-1] == "90 more changed definitions of this site were left out"
+
+
+# ── The log file of a bridge ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def state_log(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the file is; the handlers are gone afterwards."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.delenv("MCPB_LOG", raising=False)
+    return short_tmp / "state"
+
+
+def test_the_file_is_rotated_by_size_and_each_is_private(
+    state_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_file, "MAX_BYTES", 200)
+    log_file.configure_logging(state_log)
+    for number in range(10):
+        logging.getLogger("bridge.test").warning("%d %s", number, "x" * 100)
+        logging.getLogger("bridge.test").debug("not written")
+    for handler in logging.getLogger().handlers:
+        handler.close()
+    files = sorted(state_log.iterdir())
+    assert [file.name for file in files] == ["mcpb.log", "mcpb.log.1"]
+    assert " WARNING bridge.test: 9 " in files[0].read_text()
+    assert "not written" not in files[0].read_text()
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_half_a_character_does_not_keep_a_line_out(state_log: Path) -> None:
+    log_file.configure_logging(state_log)
+    logging.getLogger("bridge.test").warning("half of one: \ud800")
+    for handler in logging.getLogger().handlers:
+        handler.close()
+    assert "half of one: \\ud800" in (state_log / "mcpb.log").read_text()

@@ -1,14 +1,17 @@
-"""Shapes of JSON documents, as the comparison of interfaces uses them."""
+"""Support code of the tests: shapes of JSON documents, and the temporary directory."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 
+from demo.temporary_directory import throw_away_directory
 from json_outputs import make_sample
 from json_shapes import collect_member_types, find_differences, format_json, inline_references, remove_wording
 
@@ -82,3 +85,30 @@ def test_samples_set_every_field_and_have_items_with_and_without_optional_values
     words = ("text", "text")
     rows = [Row("one", 1, words), Row("one", None, words)]
     assert make_sample(Table) == Table(rows, {"key": 0.5})
+
+
+# ── Removal of the temporary directory ──────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_removed_although_a_dying_process_still_writes_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = shutil.rmtree
+    late_writes = ["a", "b"]
+
+    def remove_then_be_written_to(directory: Path, ignore_errors: bool) -> None:
+        remove(directory, ignore_errors)
+        if late_writes:
+            (directory / late_writes.pop()).mkdir(parents=True)
+
+    monkeypatch.setattr("demo.temporary_directory.shutil.rmtree", remove_then_be_written_to)
+    with throw_away_directory() as directory:
+        (directory / "profile").mkdir()
+    assert not late_writes
+    assert not directory.exists()
+
+
+def test_one_that_cannot_be_removed_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("demo.temporary_directory.TRIES", 1)
+    monkeypatch.setattr("demo.temporary_directory.tempfile.mkdtemp", lambda **_: str(tmp_path / "a"))
+    (tmp_path / "a").touch()  # a file cannot be removed as a directory
+    with pytest.raises(NotADirectoryError), throw_away_directory():
+        pass
