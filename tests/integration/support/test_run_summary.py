@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +57,9 @@ def run_group(name: str, source: str) -> None:
     Path(f"tests/deep/test_{name}.py").write_text(source)
     report = f"--junitxml=results/test-{name}.xml"
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "--rootdir=.", report]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = subprocess.run(
-        [*command, f"tests/deep/test_{name}.py"], capture_output=True, check=False, timeout=60
+        [*command, f"tests/deep/test_{name}.py"], env=env, capture_output=True, check=False, timeout=60
     )
     if ended.returncode:
         with Path("results/failed").open("a") as failed:

@@ -31,7 +31,7 @@ def first_of(error: BaseException) -> BaseException:
     return first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(steps.plays())
 def test_lists_names_and_calls_follow_the_rules_whatever_happens(happenings: list[steps.Step]) -> None:
     play(happenings)
