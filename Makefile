@@ -21,7 +21,7 @@ demo:
 	@install/prepare.sh run
 	@.venv/bin/mcpb demo
 
-# Browsers often wait, so four groups run at once on two cores, the longest first; each line of output is whole.
+# Browsers often wait, so three groups run at once on two cores, the longest first; each line of output is whole.
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
 groups = test-security-once test-integration test-e2e-chain test-e2e-tools test-e2e-firefox test-unit \
 	test-contract check test-architecture
@@ -29,7 +29,7 @@ test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
 	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
-	@$(MAKE) --no-print-directory -j4 --output-sync=line $(groups:%=try-%)
+	@$(MAKE) --no-print-directory -j3 --output-sync=line $(groups:%=try-%)
 	@$(MAKE) --no-print-directory try-test-machine
 	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
 

@@ -55,7 +55,6 @@ FLAGS = (
     "--no-default-browser-check",
     "--password-store=basic",  # asks no keyring
     "--disable-gpu",
-    "--disable-software-rasterizer",  # starts and draws with less processor time
     "--disable-dev-shm-usage",  # containers have a small one
     "--disable-background-networking",
     "--disable-component-update",
