@@ -20,6 +20,14 @@ const NEW_TAB = /^(chrome|edge):\/\/(newtab|new-tab-page)\//;
 const ABORTED = "net::ERR_ABORTED";
 const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
+/**
+ * Addresses by tab that failed in Firefox, as an event reported, before the tab showed Firefox's page about it. The
+ * events of that page may come during the tab's next navigation, which they must not end.
+ *
+ * @type {Map<number, string>}
+ */
+const unshownFailures = new Map();
+
 /** A page did not load; `url` is its address. */
 export class LoadError extends WireError {
   /**
@@ -102,6 +110,11 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
     const left = new Set([before]);
     /** It is of the navigation that was under way before ours. @param {string} url */
     const isEarlier = (url) => url !== target && (url === heading || (NEW_TAB.test(url) && NEW_TAB.test(heading)));
+    /** It is Firefox's page about an earlier failure. @param {string} url */
+    const isLateFailure = (url) => {
+      const address = failureOfPage(url)?.address;
+      return address !== undefined && address !== target && address === unshownFailures.get(tabId);
+    };
     /** The end of the newest navigation, while the one before it is still to come. @type {(() => void) | null} */
     let held = null;
     const of = (/** @type {(details: any) => void} */ react) => (/** @type {any} */ details) => {
@@ -132,6 +145,8 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       document = "";
     });
     const commits = of(({ documentId, url, transitionQualifiers }) => {
+      if (isLateFailure(url)) return;
+      unshownFailures.delete(tabId);
       if (isEarlier(url)) {
         if (documentId) left.add(documentId);
         return held?.();
@@ -144,12 +159,13 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (transitionQualifiers?.includes("forward_back")) void end(resolve, isComplete);
     });
     const completes = of(({ documentId, url }) => {
+      if (isLateFailure(url)) return;
       if (documentId === document) return void end(resolve);
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
     const shows = of(({ documentId, url }) => {
       const failure = failureOfPage(url);
-      if (!failure || documentId !== document) return;
+      if (!failure || isLateFailure(url) || documentId !== document) return;
       void end(() => reject(new LoadError(failure.error, failure.address || target)));
     });
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
@@ -160,6 +176,7 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (document !== "" || navigations === 0 || left.has(documentId) || isEarlier(url)) return;
       // A load of the same address that was under way may have given way to ours.
       if (error === ABORTED && url === heading && url === target) return look(url);
+      unshownFailures.set(tabId, url);
       void end(() => reject(new LoadError(error, url)));
     });
     const silence = () => navigations === 0 && reject(noStep());

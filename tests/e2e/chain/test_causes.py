@@ -14,14 +14,6 @@ import trio
 
 from connection_causes import CAUSES, TABLE, WALK_S, WITH_A_TEST_OF_THEIR_OWN, Cause, chromium_stage, meet
 
-# ── The table ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── The stage ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── The causes ──────────────────────────────────────────────────────────────────────────────────────────────
-
 
 def test_every_row_of_the_table_is_walked() -> None:
     assert {cause.code for cause in CAUSES} | WITH_A_TEST_OF_THEIR_OWN == set(TABLE)

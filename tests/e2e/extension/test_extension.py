@@ -151,6 +151,23 @@ HOSTS_THAT_DIE_AT_ONCE = f"""
 """Ten in a row, each after its hello; time stands still when the last of them ends."""
 
 
+PLAYED_FIREFOX_TAB = """(() => {
+    const listeners = {};
+    const event = (name) => ({
+        addListener: (listener) => (listeners[name] ??= new Set()).add(listener),
+        removeListener: (listener) => listeners[name].delete(listener),
+    });
+    const names = ["onBeforeNavigate", "onCommitted", "onDOMContentLoaded", "onCompleted", "onErrorOccurred",
+        "onReferenceFragmentUpdated", "onHistoryStateUpdated"];
+    const played = Object.fromEntries(names.map((name) => [name, event(name)]));
+    Object.defineProperty(chrome, "webNavigation", { value: { ...played, getFrame: async () => null } });
+    chrome.tabs.get = async (id) => ({ id, status: "complete", url: "" });
+    globalThis.tell = ([name, details]) =>
+        listeners[name].forEach((listener) => listener({ tabId: 7, frameId: 0, ...details }));
+})()"""
+"""Tab 7 of a Firefox that the test plays: `tell([event, details])` is an event of its main frame."""
+
+
 class TestModules:
     def test_a_body_that_the_host_cuts_is_put_together_by_the_extension_in_old_browsers_too(
         self, modules: Tab
@@ -187,6 +204,31 @@ class TestModules:
         feed = f"const j = new Joiner(); for (const c of {json.dumps(whole)}) j.feed(c);"
         with pytest.raises(ScriptError, match=complaint):
             modules.evaluate(f"load('chunking.js').then(({{ Joiner }}) => {{ {feed} }})")
+
+    def test_in_firefox_a_late_page_about_a_failed_load_does_not_end_the_next_navigation(
+        self, modules: Tab
+    ) -> None:
+        """Firefox reports a failed load by an event, and shows its own page about it afterwards."""
+        modules.evaluate(PLAYED_FIREFOX_TAB)
+        first, second = modules.evaluate("""load("navigation.js").then(async ({ navigation }) => {
+            const patience = { waitUntil: "load", timeoutMs: 10_000, signal: new AbortController().signal };
+            const play = async (events) => {
+                for (const each of events) tell(each), await new Promise((next) => setTimeout(next));
+            };
+            const visit = (url, ...events) => navigation(7, url, () => play(events), patience)
+                .then(() => "loaded", (error) => error.message);
+            const page = "about:neterror?e=connectionFailure&u=http%3A//closed.example/";
+            const first = await visit("http://closed.example/",
+                ["onBeforeNavigate", { url: "http://closed.example/" }],
+                ["onErrorOccurred", { url: "http://closed.example/", error: "Error code 2152398861" }]);
+            return [first, await visit("http://open.example/",
+                ["onBeforeNavigate", { url: "http://open.example/" }],
+                ...["onCommitted", "onDOMContentLoaded", "onCompleted"].map((name) => [name, { url: page }]),
+                ["onCommitted", { url: "http://open.example/" }],
+                ["onCompleted", { url: "http://open.example/" }])];
+        })""")
+        assert first == "http://closed.example/ did not load: Error code 2152398861."
+        assert second == "loaded"
 
     def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
         mended, same, deep = modules.evaluate("""load("json_safety.js").then(({ decodable }) => {
