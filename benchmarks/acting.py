@@ -126,7 +126,7 @@ class Actor:
 
 
 def text_of(result: dict[str, Any]) -> str:
-    """The text of a CallToolResult."""
+    """Return the text of a CallToolResult."""
     return "\n".join(block.get("text", "") for block in result["content"])
 
 

@@ -93,7 +93,7 @@ async def live(receive: Receive, send: Send) -> None:
 
 
 async def serve_app(app: ASGIApp, bind: str) -> None:
-    """An application on hypercorn, until cancelled."""
+    """Serve an application on hypercorn until cancelled."""
     config = Config()
     config.bind = [bind]
     config.accesslog = None

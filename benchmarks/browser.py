@@ -38,7 +38,7 @@ _CHANGED = "notifications/tools/list_changed"
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """Calls of pages' tools, and how soon a new one is listed."""
+    """Measure calls of page tools, and the time until a new one is listed."""
     if missing := missing_chromium():
         yield Table(_CALLS, [Row("mcpb", note=missing)])
     else:
@@ -65,7 +65,7 @@ async def _measured(bench: Bench) -> list[Table]:
 
 
 def page_html() -> str:
-    """The page with the tools of the loads, and the answer of each."""
+    """Return the page with the tools of the loads and their answers."""
     offered = [{"definition": load.definition, "result": msgspec.Raw(load.result)} for load in ALL]
     return _PAGE.read_text().replace(_PLACE, f"const offered = {msgspec.json.encode(offered).decode()};")
 

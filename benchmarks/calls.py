@@ -50,19 +50,19 @@ def missing(bench: Bench) -> list[str]:
 
 
 def through_host(bench: Bench) -> Iterator[Table]:
-    """The host alone."""
+    """Measure the host alone."""
     route = "socket → native host → extension's end → back"
     yield one_at_a_time(bench, "The host alone", route, _through_host(bench), _HOST)
 
 
 def through_bridge(bench: Bench) -> Iterator[Table]:
-    """The bridge alone."""
+    """Measure the bridge alone."""
     route = "client's stdio → bridge → host's end of the socket → back"
     yield one_at_a_time(bench, "The bridge alone", route, routes.bridge_subjects(bench), {})
 
 
 def through_both(bench: Bench) -> Iterator[Table]:
-    """The full path."""
+    """Measure the full path."""
     route = "client's stdio → bridge → native host → extension's end → back"
     subjects = _through_both(bench)
     yield one_at_a_time(bench, "The full path", route, subjects, _PATH, p99_limit=limits.PATH_P99_MS)
@@ -100,7 +100,7 @@ def one_at_a_time(
 
 
 def one_after_the_other(bench: Bench, load: Load, caller: Caller) -> list[float]:
-    """What each call of a round took, in ms.
+    """Return the duration of each call of a round, in ms.
 
     Raises:
         EndError: one of them did not come back whole.
@@ -172,7 +172,7 @@ class Found:
     roles: dict[str, Role]
 
     def best(self, role: Role) -> str | None:
-        """The quickest one of a role, where there is one."""
+        """Return the fastest one of a role, if there is one."""
         known = [name for name in self.samples if self.roles[name] is role]
         return min(known, key=lambda name: self.samples[name].p50, default=None)
 
@@ -183,7 +183,7 @@ def measured(
     measure: Callable[[Caller], list[float]],
     rounds: int | None = None,
 ) -> Found:
-    """What all of them did, in the same rounds.
+    """Measure all subjects in the same rounds.
 
     Raises:
         EndError: one that is not a peer does not do its work.
@@ -211,7 +211,7 @@ def measured(
 def row(
     subject: Subject, load: Load, found: Found, limits_of: Limits, absolute: tuple[Limit, Limit] = _NO_LIMITS
 ) -> Row:
-    """A subject's row, with its median beside those of others."""
+    """Make a subject's row, with the ratios of its median to those of others."""
     samples = found.samples.get(subject.name)
     if samples is None:
         return Row(subject.name, load.name, note=found.failures[subject.name])

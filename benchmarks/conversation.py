@@ -49,7 +49,7 @@ class Conversation:
             data = data[os.write(self.to_fd, data) :]
 
     def ask(self, method: str, params: dict[str, Any]) -> Any:
-        """The result of a request; other messages are passed over.
+        """Send a request and return its result; other messages are skipped.
 
         Raises:
             EndError: it is an error, or the stream has ended.
@@ -62,7 +62,7 @@ class Conversation:
         return answer["result"]
 
     def hear(self, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The next message that is wanted; what comes before it is passed over.
+        """Return the next message that matches; earlier ones are skipped.
 
         Raises:
             EndError: none came within PATIENCE_S.
@@ -78,7 +78,7 @@ class Conversation:
         return bytes(self._buffer)
 
     def next_body(self, until: float = inf) -> bytes:
-        """The next message, not read yet.
+        """Return the next message, undecoded.
 
         Raises:
             EndError: none came until then (`time.monotonic`), or the other side closed.
@@ -92,7 +92,7 @@ class Conversation:
         return body
 
     def arrived(self) -> Iterator[bytes]:
-        """The messages that are whole after one read, for who knows that there is something to read.
+        """Read once, and return the messages that are complete; the caller knows that data is there.
 
         Raises:
             EndError: the other side closed.

@@ -45,7 +45,7 @@ class _Client(NamedTuple):
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """Calls of one client and of many, and what a client costs that only waits."""
+    """Measure calls of one client and of many, and the cost of an idle client."""
     corner = Corner.below(bench.directory)
     most = max(SIZES)
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ class _Pace:
         self._took_ms: list[float] = []
 
     def run(self) -> list[float]:
-        """What each call took, in ms.
+        """Return the duration of each call, in ms.
 
         Raises:
             EndError: one was refused, or not answered.

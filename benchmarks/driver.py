@@ -51,7 +51,7 @@ class DrivenCaller:
             self._process.stdin.flush()
 
     def wait(self, load: Load, count: int) -> list[Call]:
-        """The calls that were ordered.
+        """Return the calls that were ordered.
 
         Raises:
             EndError: an answer did not come, or was not one.
@@ -89,7 +89,7 @@ def _calls(calls: Sequence[Call]) -> Calls:
 def driven(
     bench: Bench, corner: Corner, conversation: Conversation, request: Request
 ) -> Iterator[DrivenCaller]:
-    """The client's end on a conversation, whose descriptors are its own from now on."""
+    """Start the client program on a conversation, whose descriptors it takes over."""
     descriptors = (conversation.from_fd, conversation.to_fd)
     command = [*bench.programs.client, conversation.framing, *map(str, descriptors)]
     with started(corner, command, subprocess.PIPE, subprocess.PIPE, *descriptors) as process:

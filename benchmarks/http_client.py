@@ -38,7 +38,7 @@ class HttpClient(Protocol):
         ...
 
     def open(self) -> Conversation:
-        """Connections to make calls on, whose descriptors are the caller's from now on."""
+        """Open connections for calls; the caller takes over their descriptors."""
         ...
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class HttpClient(Protocol):
         ...
 
     def request(self, message: bytes, tool: str) -> bytes:
-        """A call of a tool, a zero byte where its id belongs, as a request for the client's end."""
+        """Make a tool call, with a zero byte in place of its id, for the client program."""
         ...
 
 

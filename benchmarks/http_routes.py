@@ -88,7 +88,7 @@ def running_serve(corner: Corner) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def running_asgi(corner: Corner, module: str) -> Iterator[int]:
-    """A program that serves on a socket which listens already: who connects early waits in its queue."""
+    """Start a server on a socket that listens already, so that early clients wait in its queue."""
     listening = socket.create_server((HOST, 0))
     port: int = listening.getsockname()[1]
     descriptor = listening.detach()

@@ -102,7 +102,7 @@ async def _measure(size: int, bench: Bench) -> list[Row]:
 
 
 async def _timed(count: int, act: Callable[[], Awaitable[object]]) -> float:
-    """The median, in seconds."""
+    """Return the median duration, in seconds."""
     took: list[float] = []
     for _ in range(count):
         began = time.perf_counter()

@@ -45,7 +45,7 @@ def _arguments(item: str) -> bytes:
 
 
 def result_of(size: int) -> bytes:
-    """A CallToolResult of `size` bytes as JSON, to within one line."""
+    """Make a CallToolResult of about `size` bytes of JSON, to within one line."""
     lines = max(1, (size - len(_of_lines(0))) // (len(_of_lines(1)) - len(_of_lines(0))))
     return _of_lines(lines)
 

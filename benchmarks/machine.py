@@ -25,7 +25,7 @@ def describe() -> dict[str, str]:
 
 
 def load_in_words(averages: tuple[float, float, float]) -> str:
-    """The load of the last 1, 5 and 15 minutes, and what it does to the figures where it is not small."""
+    """Return the load of the last 1, 5 and 15 minutes, with a warning if it affects the figures."""
     text = " ".join(f"{load:.2f}" for load in averages)
     if averages[0] < BUSY:
         return text

@@ -101,7 +101,7 @@ class McpClient(Generic[S]):
         return request
 
     def listed(self, load: Load, tab: int | None = None) -> str:
-        """The public name of a load's tool (in that tab of its site), as soon as it is listed.
+        """Wait until a load's tool (in that tab of its site) is listed; return its public name.
 
         Raises:
             EndError: it is not, within PATIENCE_S.

@@ -14,7 +14,7 @@ _ROUTE = "→ mcpb serve → native host → extension's end → back, without t
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """The full path once more, with HTTP in the place of stdio."""
+    """Measure the full path with HTTP in place of stdio."""
     for title, ways, way, limit in (
         ("Streamable HTTP", (HANDSHAKE, STATELESS), "client's keep-alive connection", limits.STREAMABLE_MS),
         ("Legacy SSE", (SSE,), "client's POST", limits.SSE_MS),

@@ -38,7 +38,7 @@ def announcements(tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = A
 
 
 def request(load: Load) -> bytes:
-    """A call as a bridge writes it, its id still to be put in."""
+    """Make a call as a bridge writes it, without its id."""
     params = wire.ExecuteTool(
         session="bench",
         tab_id=1,
@@ -51,17 +51,17 @@ def request(load: Load) -> bytes:
 
 
 def answers(loads: Sequence[Load] = ALL) -> list[tuple[bytes, bytes]]:
-    """What stands in a request, and its answer: for the extension's end of the wire."""
+    """Return pairs of request text and response, for the extension's side of the wire."""
     return [(b'"toolName":"%b"' % load.tool.encode(), jsonrpc.result(_ID, _executed(load))) for load in loads]
 
 
 def mcp_answers() -> list[tuple[bytes, bytes]]:
-    """The same for MCP's end: as if a server of no weight were there."""
+    """Return the same pairs for MCP's side, as an ideal server."""
     return [(b'"name":"%b"' % load.tool.encode(), jsonrpc.result(_ID, load.result)) for load in ALL]
 
 
 def write_rules(path: Path, opening: bytes, rules: list[tuple[bytes, bytes]]) -> Path:
-    """The file that the tools' end reads (see answerer.c)."""
+    """Return the input of the answering program (see answerer.c)."""
     texts = [opening, *(text for rule in rules for text in rule)]
     path.write_bytes(b"".join(struct.pack("=I", len(text)) + text for text in texts))
     return path

@@ -76,7 +76,7 @@ def path_subjects(bench: Bench) -> list[Subject]:
 def driver_subjects(
     loads: Collection[Load], act: Callable[[str, McpClient[Conversation]], Caller]
 ) -> list[Subject]:
-    """The products that drive a Chromium of their own; `act` says what a client of one does with it."""
+    """Return the products that drive a Chromium of their own; `act` is what a client does with one."""
     no_browser = _missing_node() or missing_chromium()
 
     @contextmanager
@@ -100,7 +100,7 @@ def _peer(
     *,
     pipelines: bool = True,
 ) -> Subject:
-    """A product in the version that is there."""
+    """Return a product in its installed version."""
     try:
         version = json.loads((PACKAGES / package / "package.json").read_text())["version"]
     except FileNotFoundError:
@@ -137,7 +137,7 @@ def _through_package_and_host(bench: Bench) -> Iterator[Caller]:
 
 @contextmanager
 def _through_claude(bench: Bench) -> Iterator[Caller]:
-    """It sends each message of its extension to every client, so ids have no effect."""
+    """Call through its host, which sends each message of its extension to all clients: ids have no effect."""
     corner = Corner.below(bench.directory)
     ours, theirs = duplex("pipes")
     user = f"{corner.directory.name}-{os.getpid()}"  # its sockets are in /tmp, below this name
@@ -218,7 +218,7 @@ def _through_relay(bench: Bench) -> Iterator[Caller]:
 
 
 def _opened_page(port: int) -> int:
-    """A WebSocket on which a page has said who it is, and what it offers."""
+    """Open a WebSocket on which a page has registered with its tools."""
     url = "http://localhost:8123/"
     hello = {"type": "hello", "tabId": "tab1", "origin": url[:-1], "url": url, "title": "Shop"}
     offer = {"type": "tools/list", "tools": [load.definition for load in ALL]}
@@ -252,7 +252,7 @@ def _upgrade(port: int) -> bytes:
 
 
 def _text_frame(text: bytes) -> bytes:
-    """A client's (RFC 6455, 5.2), under a mask that changes nothing; up to 64 KiB."""
+    """Make a client's frame (RFC 6455, 5.2) with a mask of zeros; up to 64 KiB."""
     size = len(text)
     length = bytes([0x80 | size]) if size < 126 else struct.pack(">BH", 0x80 | 126, size)
     return b"\x81" + length + bytes(4) + text
@@ -294,7 +294,7 @@ def _devtools(_corner: Corner) -> list[str]:
 
 @contextmanager
 def _through_driver(bench: Bench, command: Callable[[Corner], list[str]], nearest: Load) -> Iterator[Caller]:
-    """The first call, which starts the browser, is made before the caller is there."""
+    """Start a server and its browser, with a first call."""
     corner = Corner.below(bench.directory)
     with _serving(corner, command(corner)) as client:
         params = {"name": nearest.tool, "arguments": msgspec.Raw(nearest.arguments)}
@@ -308,7 +308,7 @@ def _chromium() -> str:
 
 
 def missing_chromium() -> str:
-    """What to run where there is no Chromium; empty where there is one."""
+    """Return the command that installs Chromium; empty if there is one."""
     try:
         return "" if find_chromium() else "no Chromium: sudo apt-get install chromium, or set MCPB_CHROMIUM"
     except ChromiumError as error:
@@ -320,7 +320,7 @@ def missing_chromium() -> str:
 
 @contextmanager
 def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient[Conversation]]:
-    """A server on stdio that has shaken hands."""
+    """Start a server on stdio and complete the handshake."""
     with running_server(corner, command) as (_, conversation):
         client = McpClient(conversation, capabilities={})  # so that it asks us nothing
         client.shake_hands()
@@ -331,7 +331,7 @@ def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient[Conve
 def _calling(
     bench: Bench, corner: Corner, client: McpClient[Conversation], instead: Load | None = None
 ) -> Iterator[Caller]:
-    """A load's tool by its own name, or whatever the load another one instead."""
+    """Call each load by its own tool, or all loads by the tool of `instead`."""
     request = client.request_by(lambda load: load.tool)
     with driven(bench, corner, client.conversation, lambda load: request(instead or load)) as caller:
         yield caller
@@ -342,7 +342,7 @@ def _with(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
 
 
 def _node() -> list[str]:
-    """The one beside the peers, which is as new as they want it, or else the machine's."""
+    """Return the Chromium beside the peers, which is new enough for them, or else the machine's."""
     return [str(_NODE) if _NODE.exists() else "node"]
 
 

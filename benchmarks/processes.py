@@ -23,7 +23,7 @@ class Corner:
 
     @classmethod
     def below(cls, directory: Path) -> Corner:
-        """A new one; its path stays short, as sockets need it."""
+        """Make a new directory with a short path, as sockets need."""
         number = sum(1 for _ in directory.glob("c*"))
         corner = cls(directory / f"c{number}")
         corner.directory.mkdir(mode=0o700)
@@ -46,7 +46,7 @@ class Corner:
         return self.directory / "log"
 
     def last_words(self) -> str:
-        """The end of the log."""
+        """Return the end of the log."""
         return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
 
 
@@ -54,7 +54,7 @@ class Corner:
 def started(
     corner: Corner, command: Sequence[str], stdin: int, stdout: int, *also: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with these descriptors, which are closed here: they are its own from now on.
+    """Start a process that takes over these descriptors, and close them here.
 
     `also` it gets under the numbers that they have here. It is in a group of its own, which is killed in the
     end: programs that it started go with it, and Ctrl-C reaches this process alone.

@@ -18,7 +18,7 @@ from benchmarks.table import Row, Table
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """The native host and the bridge on the full path; nothing where the system does not tell."""
+    """Measure the native host and the bridge on the full path, if the system reports processor time."""
     corner = Corner.below(bench.directory)
     with (
         running_host(bench, corner) as host,

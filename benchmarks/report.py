@@ -32,7 +32,7 @@ class Report:
         return not any(table.failure for table in self.tables)
 
     def verdict(self) -> str:
-        """The limits that are not met, one a line, after a sentence that counts them."""
+        """Return the limits that are not met, one per line, after a sentence with their number."""
         judged = [(table, row, one) for table in self.tables for row in table.rows for one in row.compared]
         judged = [found for found in judged if found[2].limit != NONE]
         missed = [found for found in judged if not found[2].is_met]
@@ -41,7 +41,7 @@ class Report:
         return "\n".join([f"{len(judged) - len(missed)} of {len(judged)} limits are met.", *failed, *lines])
 
     def heading(self) -> str:
-        """What to know before the tables."""
+        """Return the text above the tables."""
         width = max(map(len, self.circumstances))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in self.circumstances.items())
 
@@ -50,7 +50,7 @@ class Report:
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
 
     def written_into(self, page: str) -> str:
-        """A Markdown page with this run in the place of the one before.
+        """Return a Markdown page with this run in place of the previous one.
 
         Raises:
             ValueError: the page does not have both marks.

@@ -16,7 +16,7 @@ class RefusedError(Exception):
 
 
 def take_response(read: bytearray) -> bytes | None:
-    """The body of a whole response, which is taken out of what was read; None: not all of it is here.
+    """Take the body of a complete response out of what was read; None if it is incomplete.
 
     Raises:
         RefusedError: it says so.
@@ -33,12 +33,12 @@ def take_response(read: bytearray) -> bytes | None:
 
 
 def take_events(read: bytearray) -> bytes | None:
-    """The message of the next event of a stream whose head has been read; empty where it has none."""
+    """Return the message of the next event of a stream after its head; empty if it has none."""
     return _take_chunks(read, 0, is_stream=True)
 
 
 def message_of(body: bytes) -> bytes:
-    """What is said in the last event that says something; a body that has no events says itself."""
+    """Return the data of the last event with data; a body without events is returned as it is."""
     if body[:1] in (b"{", b"["):
         return body
     return next((data.strip() for data in reversed(_DATA.findall(body)) if data.strip()), b"")

@@ -71,7 +71,7 @@ def path_subjects(bench: Bench) -> list[Subject]:
 def running_host(
     bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = ALL
 ) -> Iterator[int]:
-    """A native host by its process id, with an extension that has announced its tabs (see `page`)."""
+    """Start a native host with an extension that has announced its tabs (`page`); return its process id."""
     ours, theirs = duplex("pipes")
     said = page.announcements(tabs, other_tools, loads)
     with (
@@ -83,7 +83,7 @@ def running_host(
 
 @contextmanager
 def running_server(corner: Corner, command: Sequence[str]) -> Iterator[tuple[int, Conversation]]:
-    """A program that speaks MCP on its stdio: its process id, and a conversation that has not begun yet."""
+    """Start a program that speaks MCP on stdio; return its process id and a new conversation."""
     ours, theirs = duplex("pipes")
     with started(corner, command, theirs.from_fd, theirs.to_fd) as process:
         yield process.pid, Conversation("lines", *ours)
@@ -118,7 +118,7 @@ def connect(corner: Corner) -> Conversation:
 def speaking(
     bench: Bench, corner: Corner, conversation: Conversation, era: Era, tab: int | None = None
 ) -> Iterator[Caller]:
-    """A client at a bridge, as soon as the loads' tools are listed (those of that tab of their site)."""
+    """Connect a client to a bridge and wait until the tools of the loads (in that tab) are listed."""
     client = McpClient(conversation, era)
     client.shake_hands()
     prefix = client.listed(SMALL, tab).removesuffix(SMALL.tool)
@@ -280,7 +280,7 @@ def answering(
     *,
     member: str = '"id":',
 ) -> Iterator[None]:
-    """The tools' end (see answerer.c), whose descriptors are its own from now on."""
+    """Start the answering program (see answerer.c), which takes over the descriptors."""
     opening = b"".join(frame(body, "native") for body in said_first)
     path = page.write_rules(corner.directory / "rules", opening, rules)
     command = [*bench.programs.answerer, framing, *map(str, end), str(path), member]

@@ -34,7 +34,7 @@ _PAUSE_S = 0.05
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """The full path, with hosts and bridges of all sizes at once."""
+    """Measure the full path with hosts and bridges of all sizes at once."""
     with ExitStack() as stack:
         callers = [stack.enter_context(_serving(bench, *size)) for size in SIZES]
         yield _table(bench, "Calls among few tools and many", callers, SMALL, CALLS)

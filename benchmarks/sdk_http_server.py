@@ -19,7 +19,7 @@ from benchmarks.sdk_server import server_by_itself
 
 
 async def serve(bind: str) -> None:
-    """Runs until cancelled."""
+    """Serve until cancelled."""
     server = server_by_itself()
     streamable, legacy = StreamableHTTPSessionManager(server), SseServerTransport("/message")
 
