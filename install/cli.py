@@ -89,7 +89,7 @@ def _add_options(command: _Command) -> _Command:
     for option in reversed(
         [
             click.option(
-                "--browser", "browsers", multiple=True, metavar="NAME", help="This browser (repeatable)."
+                "--browser", "browsers", multiple=True, metavar="NAME", help="Only this browser (repeatable)."
             ),
             click.option(
                 "--user-data-dir",
@@ -97,7 +97,7 @@ def _add_options(command: _Command) -> _Command:
                 multiple=True,
                 type=click.Path(file_okay=False),
                 callback=_parse_folders,
-                help="A Chromium's user data directory, as in its own option of this name (repeatable).",
+                help="User data directory with which a Chromium was started (repeatable).",
             ),
             click.option(
                 "--dir",
@@ -105,12 +105,12 @@ def _add_options(command: _Command) -> _Command:
                 multiple=True,
                 type=click.Path(file_okay=False),
                 callback=_parse_folders,
-                help="A folder of host manifests, for a browser that mcpb does not know (repeatable).",
+                help="Directory of host manifests of a browser that mcpb does not know (repeatable).",
             ),
             click.option(
                 "--kind",
                 type=click.Choice(["chromium", "firefox"]),
-                help="Whose manifests --dir takes. Default: as the folder's name tells.",
+                help="Kind of browser for --dir (default: by the directory's name).",
             ),
             click.option(
                 "--system", "is_system", is_flag=True, help="For all users of this machine; needs root."
@@ -118,7 +118,7 @@ def _add_options(command: _Command) -> _Command:
             click.option("--dry-run", is_flag=True, help="Show the plan, change nothing."),
             click.option("--yes", "-y", is_flag=True, help="Apply the plan without asking."),
             click.option(
-                "--json", "as_json", is_flag=True, help="The plan as JSON; with --yes or --dry-run."
+                "--json", "as_json", is_flag=True, help="Print the plan as JSON; needs --yes or --dry-run."
             ),
         ]
     ):
@@ -131,16 +131,16 @@ def _add_options(command: _Command) -> _Command:
 
 @click.command("install-native-host", context_settings=_TAKES_STRAYS)
 @_add_options
-@click.option("--all", "take_all", is_flag=True, help="All installed browsers, also those you removed.")
+@click.option("--all", "take_all", is_flag=True, help="All installed browsers, also those that you removed.")
 @click.option(
     "--extension-id",
     "callers",
     multiple=True,
     metavar="ID",
     callback=_parse_callers,
-    help="Also admit this build of the extension (repeatable).",
+    help="Also allow the extension with this id (repeatable).",
 )
-@click.option("--replace", is_flag=True, help="Move files of other programs in mcpb's places away.")
+@click.option("--replace", is_flag=True, help="Move files of other programs out of the way.")
 def install_native_host(
     *,
     callers: Sequence[str],

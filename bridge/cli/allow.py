@@ -52,10 +52,14 @@ def _read_duration(_ctx: click.Context, _option: click.Parameter, text: str | No
 @click.argument("what", nargs=-1, callback=_read_words)
 @click.option("--client", metavar="NAME", help="Only for this client (default: every client).")
 @click.option(
-    "--for", "lasts_s", metavar="TIME", callback=_read_duration, help="For 30m, 1h or 7d (default: no end)."
+    "--for",
+    "lasts_s",
+    metavar="TIME",
+    callback=_read_duration,
+    help="Time until it ends: 30m, 1h or 7d (default: no end).",
 )
 @click.option("--revoke", is_flag=True, help="Revoke it; without WHAT, everything for ORIGIN.")
-@click.option("--json", "as_json", is_flag=True, help="List as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def allow(
     origin: str | None,
     what: tuple[str, ...],
@@ -67,7 +71,7 @@ def allow(
 ) -> None:
     """List, grant or revoke approvals of sites (`browser.sites = "ask"`).
 
-    WHAT is read, act, page-tools or upload. To act includes to read. Without WHAT, the approvals are listed.
+    WHAT is read, act, page-tools or upload. `act` includes `read`. Without WHAT, list the approvals.
     """
     if revoke and origin is None:
         raise click.UsageError("--revoke needs an ORIGIN; `mcpb allow` lists what is approved.")

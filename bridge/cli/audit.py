@@ -66,29 +66,31 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
 @click.option(
     "--follow", "-f", "is_following", is_flag=True, help="Show further calls as they end, until Ctrl-C."
 )
-@click.option("--json", "as_json", is_flag=True, help="The lines as they are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored entries, one JSON object per line.")
 @click.option(
     "--origin",
     metavar="GLOB",
     callback=_read_glob,
-    help="Calls and steps that read or changed these sites; the scheme may be left out.",
+    help="Only calls and steps that read or changed these sites; the scheme is optional.",
 )
-@click.option("--client", metavar="GLOB", callback=_read_glob, help="Of these MCP clients.")
-@click.option("--tool", metavar="GLOB", callback=_read_glob, help="Of these tools.")
+@click.option("--client", metavar="GLOB", callback=_read_glob, help="Only of these MCP clients.")
+@click.option("--tool", metavar="GLOB", callback=_read_glob, help="Only of these tools.")
 @click.option(
     "--outcome", metavar="GLOB", callback=_read_outcome, help="Only this outcome: ok, '!ok', timed_out …"
 )
-@click.option("--since", metavar="WHEN", callback=_read_since, help="Only calls since: 1h, 2d, 2026-11-21.")
+@click.option(
+    "--since", metavar="WHEN", callback=_read_since, help="Only calls since then: 1h, 2d, 2026-11-21."
+)
 @click.option(
     "--all/--calls",
     "is_with_registrations",
-    help="Also lists of tools and changed definitions, or only calls.",
+    help="Also show changed tool lists and definitions, or only calls.",
 )
 def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> None:
-    """Show which tools were called, by whom, where, and what came of it.
+    """Show past tool calls: tool, client, site and outcome.
 
-    Each step of a batch or a shortcut is a line of its own: BATCH.STEP TOOL.
-    A ! before a GLOB means all others.
+    Each step of a batch or a shortcut has its own line: BATCH.STEP TOOL.
+    A GLOB may contain * and ?; with ! before it, matches are left out.
     """
     layout, wanted = HomeLayout(mcpb_home()).state, Filter(**where)
     state, log = layout.path, layout.audit_log

@@ -44,7 +44,7 @@ def _check_names(_ctx: click.Context, _option: click.Parameter, names: Sequence[
 
 
 @click.command()
-@click.option("--fix", "is_fixing", is_flag=True, help="Fix what is safe to fix first, and list it.")
+@click.option("--fix", "is_fixing", is_flag=True, help="First apply all safe fixes, and list them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/TROUBLESHOOTING.md).")
 @click.option("--redact", "is_public", is_flag=True, help="Replace personal data, for a bug report.")
 @click.option(

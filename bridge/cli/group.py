@@ -125,7 +125,7 @@ def main() -> None:
 
 
 existing_channel_option = click.option(
-    "--existing-channel", is_flag=True, help="Also use Claude in Chrome, where its own host runs."
+    "--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome."
 )
 
 

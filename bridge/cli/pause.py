@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @click.command()
 @click.argument("target", required=False)
-@click.option("--resume", is_flag=True, help="Resume it; asks on a terminal.")
+@click.option("--resume", is_flag=True, help="Resume TARGET; asks at the terminal.")
 def pause(target: str | None, *, resume: bool) -> None:
     """Pause a site or an MCP client in all browsers; without TARGET list what is paused.
 

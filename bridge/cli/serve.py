@@ -36,7 +36,7 @@ _print_config = click.option(
 )
 @click.option("--socket", metavar="PATH", help="Also listen on this Unix socket.")
 @click.option("--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome.")
-@click.option("--publish-channel", is_flag=True, help="Also serve clients of Claude in Chrome's socket.")
+@click.option("--publish-channel", is_flag=True, help="Also open a socket for clients of Claude in Chrome.")
 @_print_config
 @click.pass_context
 def serve(
@@ -44,7 +44,7 @@ def serve(
 ) -> None:
     """Serve MCP over HTTP, for clients with a URL.
 
-    Settings of all runs are in config.toml, below [http].
+    Permanent settings are in config.toml, below [http].
     """
     given = {key: value for key, value in flags.items() if value is not None}
     if ctx.invoked_subcommand:

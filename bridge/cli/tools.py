@@ -68,7 +68,7 @@ def _forget_tools(origin: str) -> None:
 @click.argument("name")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--args", "args_json", metavar="JSON", help="All arguments as one JSON object.")
-@click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @existing_channel_option
 def call(
     name: str, arguments: tuple[str, ...], args_json: str | None, *, as_json: bool, existing_channel: bool
@@ -77,8 +77,8 @@ def call(
 
     Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'.
 
-    Each call is a session of its own, and its tabs are unowned afterwards. Several steps go into
-    one call of browser_batch:
+    Each call is a session of its own: later calls cannot use the tabs that it opens. For several steps
+    in one tab, call browser_batch:
 
     \b
     mcpb call browser_batch actions='[{"name": "navigate", "input": {…}}, …]'
