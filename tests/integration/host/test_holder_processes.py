@@ -160,18 +160,28 @@ def path(directory: Path) -> Path:
 
 
 class Started:
-    """What is started instead of a holder: it leaves a line, and ends with a code."""
+    """A program in place of a holder: it writes a line, and ends with a code when it is told to."""
 
     def __init__(self, directory: Path, code: int) -> None:
         self._log = directory / "started.log"
-        program = f"import sys; print(sys.argv[1], file=open({str(self._log)!r}, 'a')); sys.exit({code})"
+        self._gate = directory.parent / "gate"
+        os.mkfifo(self._gate)
+        program = (
+            f"import sys; print(sys.argv[1], file=open({str(self._log)!r}, 'a')); "
+            f"open({str(self._gate)!r}).read(); sys.exit({code})"
+        )
         self.command = (sys.executable, "-c", program)
 
     @property
     def sockets(self) -> list[str]:
         return self._log.read_text().splitlines() if self._log.exists() else []
 
+    async def let_end(self) -> None:
+        """Let the program that was started last end."""
+        await trio.to_thread.run_sync(lambda: self._gate.open("w").close(), abandon_on_cancel=True)
+
     async def until_ended(self, holders: HolderProcesses, now: float, times: int) -> None:
+        await self.let_end()
         await until(lambda: len(self.sockets) == times and not holders.scan_sockets(set(), now))
 
 
@@ -206,7 +216,8 @@ async def test_one_that_has_ended_in_peace_may_have_left_the_socket_to_another(p
     holders = HolderProcesses(path.parent, started.command)
     with trio.fail_after(PATIENCE_S):
         holders.scan_sockets(set(), 0)
-        await until(lambda: bool(started.sockets))
+        await started.let_end()
+        assert started.sockets
     assert holders.scan_sockets(set(), COMING_S - 0.1) == {str(path)}
     assert holders.scan_sockets({str(path)}, COMING_S - 0.1) == set()
     assert holders.find_problems({str(path)}, COMING_S) == {}
