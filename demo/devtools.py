@@ -16,12 +16,14 @@ import trio
 
 COMMAND_SECONDS = 30.0
 READ_BYTES = 1024 * 1024
+SESSION_GONE = -32001
+"""Code of Chromium's errors for a session that has ended."""
 
 Params = dict[str, Any]
 
 
 class DevToolsError(Exception):
-    """The browser rejected a command; the text is its own.
+    """The browser rejected a command, in its own words, or its page was closed before the response.
 
     Attributes:
         code: of the JSON-RPC error.
@@ -62,7 +64,8 @@ class DevTools:
         self._to_browser = to_browser
         self._from_browser = from_browser
         self._ids = itertools.count(1)
-        self._answers: dict[int, trio.MemorySendChannel[Params]] = {}
+        self._answers: dict[int, tuple[str, trio.MemorySendChannel[Params]]] = {}
+        """Of each command its session, and where its response goes."""
         self._listeners: dict[tuple[str, str], list[trio.MemorySendChannel[Params]]] = {}
         self._queue, self._queued = trio.open_memory_channel[bytes](math.inf)
         self._gone = False
@@ -83,7 +86,8 @@ class DevTools:
         command: Params = {"id": number, "method": method, "params": params or {}}
         if session:
             command["sessionId"] = session
-        self._answers[number], answers = trio.open_memory_channel[Params](1)
+        waiting, answers = trio.open_memory_channel[Params](1)
+        self._answers[number] = session, waiting
         self._queue.send_nowait(msgspec.json.encode(command) + b"\0")
         try:
             with trio.fail_after(timeout_s):
@@ -135,15 +139,23 @@ class DevTools:
     def _on_message(self, body: bytes) -> None:
         message: Params = msgspec.json.decode(body)
         if "id" in message:
-            if waiting := self._answers.get(message["id"]):
-                waiting.send_nowait(message)
+            if pending := self._answers.pop(message["id"], None):
+                pending[1].send_nowait(message)
             return
+        if message["method"] == "Target.detachedFromTarget":
+            self._end_session(message["params"]["sessionId"])
         for listener in self._listeners.get((message["method"], message.get("sessionId", "")), ()):
             listener.send_nowait(message["params"])
 
+    def _end_session(self, session: str) -> None:
+        """Fail the commands of a closed page: the browser does not respond to them."""
+        error = {"code": SESSION_GONE, "message": "the page was closed before it responded"}
+        for number in [number for number, (of, _) in self._answers.items() if of == session]:
+            self._answers.pop(number)[1].send_nowait({"error": error})
+
     def _end(self) -> None:
         self._gone = True
-        for waiting in self._answers.values():
+        for _, waiting in self._answers.values():
             waiting.close()
         for listeners in self._listeners.values():
             for listener in listeners:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types
 
+from demo.devtools import DevToolsError
 from tool_browser import Browser, Tab
 
 PATH = "/approval/approval.html"
@@ -61,8 +63,9 @@ class ApprovalWindow:
         middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
         x, y = self.tab.evaluate(f"({middle})({button}.getBoundingClientRect())")
         at: dict[str, Any] = {"x": x, "y": y, "button": "left", "clickCount": 1}
-        for kind in ("mousePressed", "mouseReleased"):
-            self.tab.send("Input.dispatchMouseEvent", type=kind, **at)
+        self.tab.send("Input.dispatchMouseEvent", type="mousePressed", **at)
+        with suppress(DevToolsError):  # the window may close before it responds
+            self.tab.send("Input.dispatchMouseEvent", type="mouseReleased", **at)
 
     def press(self, choice: str) -> None:
         """Press a button once it works."""

@@ -56,6 +56,15 @@ async def test_an_event_is_heard_by_who_listens(chromium: Chromium) -> None:
             pass
 
 
+async def test_a_command_fails_when_its_page_is_closed(chromium: Chromium) -> None:
+    page = await chromium.open_page("data:text/html,x")
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(chromium.send, "Target.closeTarget", {"targetId": page.target_id})
+            with pytest.raises(DevToolsError, match="closed"):
+                await page.evaluate("new Promise(() => {})")
+
+
 async def test_a_killed_browser_fails_what_waits_for_it(chromium: Chromium) -> None:
     page = await chromium.open_page(PAGE)
     async with trio.open_nursery() as nursery:
