@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,19 @@ def test_without_the_rule_each_of_these_attempts_reaches_the_site(
     script = ATTEMPTS.read_text().partition("const staying")[2].partition("const leaving")[0]
     written = set(re.findall(r'"(/[a-z]+)"', script)) - {"/redirect"}
     with browsing.client("careless") as tools:
+        reached: set[str] = set()
+
+        def has_reached_all() -> bool:
+            reached.update(requested_paths(hosts))
+            return reached >= written - NEVER_CROSS_SITE
+
         try_all(browsing, hosts, tools, evil)
-        # A shared worker has its own process, which a busy machine may start late.
-        browsing.browser.until(lambda: requested_paths(hosts) >= written - NEVER_CROSS_SITE)
+        # A busy machine may start a shared worker, which has its own process, late or after its page ended.
+        with suppress(trio.TooSlowError):
+            browsing.browser.until(has_reached_all)
+        if not has_reached_all():
+            try_all(browsing, hosts, tools, evil)
+            browsing.browser.until(has_reached_all)
 
 
 def test_no_page_of_a_client_goes_to_a_denied_site(
