@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
 	@echo "make docs    write docs/FILES.md and the browser tools' definitions"
+	@echo "make interfaces  record the commands, keys, tools and messages, after an intended change"
 	@echo "make format  put the code into its form"
 	@echo "make clean   remove what the others made"
 
@@ -87,6 +88,11 @@ agent-run:
 docs:
 	@install/prepare.sh test
 	@.venv/bin/python tests/architecture/generated_files.py
+
+# tests/data/interfaces.json, after an intended change of a command, a key, a tool or a message.
+interfaces:
+	@install/prepare.sh test
+	@cd tests/support && ../../.venv/bin/python interfaces.py >../data/interfaces.new && mv ../data/interfaces.new ../data/interfaces.json
 
 # The picture in README.md.
 picture:

@@ -22,8 +22,9 @@ from bridge.config.reload import ConfigReload
 from bridge.config.settings import ChannelSettings, Config
 from bridge.frontends import stdio
 from bridge.hub.audit_records import AuditSink, FinishedCall, Record, to_each
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import Session, ToolSet
 from bridge.hub.policy import Policy
+from bridge.hub.public_names import MAX_NAME, longest_name
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
@@ -173,7 +174,7 @@ def load_for_reading() -> tuple[Config, str]:
 def _make_terms(config: Config) -> Terms:
     return Terms(
         call_s=config.call_timeout_s,
-        max_name=config.max_name,
+        max_name=MAX_NAME if config.max_name == "auto" else config.max_name,
         max_listed=config.max_listed_tools,
         policy=Policy(config.policy),
         pages=config.pages,
@@ -191,18 +192,28 @@ def _state_directory() -> Path:
     return HomeLayout(mcpb_home()).state.path
 
 
-def serve_stdio(*, existing_channel: bool = False) -> None:
-    """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so."""
+def serve_stdio(
+    *,
+    existing_channel: bool = False,
+    is_structured: bool = False,
+    tool_set: ToolSet | None = None,
+    server_name: str = "",
+) -> None:
+    """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so.
+
+    `server_name` is the client's name for this server, which it puts before the names of tools.
+    """
     log_file.configure_logging(_state_directory())
     try:
         config = load_configuration(existing_channel=existing_channel)
     except SystemExit as refusal:
         _log.error("%s", refusal)  # clients show no stderr; the log file stays
         raise SystemExit(1) from None
-    trio.run(_serve_stdio, config)
+    session = msgspec.structs.replace(new_session(), is_structured=is_structured, tool_set=tool_set)
+    trio.run(_serve_stdio, config, session, server_name)
 
 
-async def _serve_stdio(config: Config) -> None:
+async def _serve_stdio(config: Config, session: Session, server_name: str) -> None:
     malloc.disable_malloc_trim()
     with closing(_open_audit_log(config)) as audit:
         speaking = trio.CancelScope()
@@ -214,7 +225,8 @@ async def _serve_stdio(config: Config) -> None:
                 top.start_soon(_watch_configuration(hub, audit, config).run)
                 top.start_soon(_publish_approvals, hub)
                 with speaking:
-                    await speak_mcp(hub, stdio.serve_stdio)
+                    known = partial(_shorten_names, hub, config, session, server_name)
+                    await speak_mcp(hub, session, stdio.serve_stdio, known)
             top.cancel_scope.cancel()
 
 
@@ -237,11 +249,28 @@ def _with_http_limits(config: Config) -> Config:
     return msgspec.structs.replace(config, calls_per_minute=config.http.calls_per_minute)
 
 
-async def speak_mcp(hub: Hub, speak: Callable[[McpServer], Awaitable[None]]) -> None:
-    """One MCP session, from `speak`'s beginning to its end, however that comes. Its tabs stay open."""
-    session = new_session()
+def _shorten_names(hub: Hub, config: Config, session: Session, server_name: str) -> None:
+    if config.max_name == "auto":
+        hub.router.set_max_name(longest_name(session.client.name, server_name))
+
+
+async def speak_mcp(
+    hub: Hub,
+    session: Session,
+    speak: Callable[[McpServer], Awaitable[None]],
+    on_known: Callable[[], None] = lambda: None,
+) -> None:
+    """One MCP session, from `speak`'s beginning to its end, however that comes. Its tabs stay open.
+
+    `on_known` is called once the client has said what it is.
+    """
     where = f"in {Path(session.folder).name or '/'}"
-    server = McpServer(hub.router, session, lambda: hub.set_sessions([session.on_wire()]), where=where)
+
+    def on_identified() -> None:
+        on_known()
+        hub.set_sessions([session.on_wire()])
+
+    server = McpServer(hub.router, session, on_identified, where=where)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.router.notify_changes, server.tell_list_changed)

@@ -28,6 +28,7 @@ MARKS: Mapping[str, Sequence[pytest.MarkDecorator]] = {
     "e2e/firefox": [pytest.mark.firefox],
     "e2e/machine": [pytest.mark.chromium, pytest.mark.firefox, pytest.mark.machine],
     "contract/claude_in_chrome": [pytest.mark.interop],
+    "contract/clients/test_claude_code.py": [pytest.mark.chromium, pytest.mark.interop],
     "contract/clients/test_client_snippets.py": [pytest.mark.interop],
     "contract/clients/test_conformance.py": [pytest.mark.chromium],
     "contract/clients/test_foreign_clients.py": [pytest.mark.chromium],

@@ -274,7 +274,7 @@ async def _own_tab(context: CallContext, channel: Browser) -> int:
                 raise ToolError(
                     f"You have no tab in {browser_name(channel)}, and policy.read_only is on: you cannot "
                     "open one. "
-                    "tabs_context_mcp lists what there is."
+                    "tabs_context lists what there is."
                 )
             tabs.current[channel.host] = await _new_tab(context, channel)
         return tabs.current[channel.host]

@@ -16,7 +16,7 @@ from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.config.settings import BrowserSettings
 from bridge.hub import tool_result
 from bridge.hub.audit_records import CallRecord
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session, ToolSet
 from bridge.hub.policy import Policy
 from bridge.hub.providers import Resource
 from bridge.hub.router import Router
@@ -26,6 +26,8 @@ from bridge.state.site_approvals import Approvals
 if TYPE_CHECKING:
     from bridge.browser_tools.tool_runner import ToolRunner
 
+CLAUDE_IN_CHROME_CLIENTS = ("claude-in-chrome",)
+"""Names of clients that know the tools by the names of Claude in Chrome's, in lower case."""
 SCAN_INTERVAL_S = 5.0
 """Seconds between two scans for unused tabs."""
 
@@ -98,14 +100,23 @@ class BrowserTools:
         """See `Provider`."""
         return self._definitions if self._settings.enabled else ()
 
-    def definitions(self) -> list[dict[str, Any]]:
+    def form_of(self, session: Session) -> ListForm:
+        """See `Provider`."""
+        return ListForm(session.tool_set or self._default_set(session), session.is_structured)
+
+    def _default_set(self, session: Session) -> ToolSet:
+        is_of_channel = session.client.name.lower() in CLAUDE_IN_CHROME_CLIENTS
+        return "claude-in-chrome" if is_of_channel else self._settings.tools
+
+    def definitions(self, form: ListForm) -> list[dict[str, Any]]:
         """See `Provider`. Tools that the policy forbids everywhere are left out."""
         if not self._settings.enabled:
             return []
         return [
-            tool.definition
+            tool.format_for(form)
             for tool in self._definitions.values()
-            if not self._policy.provided_refusal(tool.name, None, is_read_only=tool.has_read_only_calls)
+            if tool.is_in(form.tool_set)
+            and not self._policy.provided_refusal(tool.name, None, is_read_only=tool.has_read_only_calls)
         ]
 
     def resources(self, session: Session) -> list[Resource]:

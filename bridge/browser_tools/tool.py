@@ -17,6 +17,7 @@ from msgspec import Meta, UnsetType
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
+from bridge.hub.client_session import ToolSet
 from native_host.protocol.validation_errors import describe_argument, rejected_field
 from native_host.protocol.wire import Code
 
@@ -35,10 +36,7 @@ class ToolInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 Input = TypeVar("Input", bound=ToolInput)
 Context = TypeVar("Context")
 
-TabId = Annotated[
-    int, Meta(description="The tab, by its id from tabs_context_mcp. Default: your current tab.")
-]
-MaybeTab = TabId | UnsetType
+MaybeTab = Annotated[int, Meta(description="Default: your current tab.")] | UnsetType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +58,12 @@ class Tool(Generic[Input, Context]):
     is_destructive: bool = False
     is_repeatable: bool = False
     limit_s: float = LIMIT_S
+    listed: ToolSet = "all"
+    """The smallest set of tools that has it."""
+    search_hint: str = ""
+    """Words that find it, for clients which load the definitions of most tools only when they are needed."""
+    max_result_chars: int = 0
+    """Characters that its result may have where the caller asks for many; 0: results are short."""
 
     def make_definition(self) -> dict[str, Any]:
         """Return the MCP Tool."""
@@ -73,7 +77,19 @@ class Tool(Generic[Input, Context]):
             "inputSchema": input_schema(self.input_type),
             "outputSchema": output_schema(self.output_type),
             "annotations": hints,
+            **({"_meta": meta} if (meta := self._make_meta()) else {}),
         }
+
+    def _make_meta(self) -> dict[str, Any]:
+        """Return the members of `_meta` that Claude Code reads."""
+        meta: dict[str, Any] = {}
+        if self.listed == "core":
+            meta["anthropic/alwaysLoad"] = True
+        if self.search_hint:
+            meta["anthropic/searchHint"] = self.search_hint
+        if self.max_result_chars:
+            meta["anthropic/maxResultSizeChars"] = self.max_result_chars
+        return meta
 
     def read_arguments(self, arguments: Arguments) -> Input:
         """Convert the arguments. Numbers, booleans and lists may be written as text.
@@ -96,13 +112,12 @@ class Tool(Generic[Input, Context]):
 
 def input_schema(given: type[ToolInput]) -> dict[str, Any]:
     """Return the JSON Schema of arguments."""
-    schema = {"additionalProperties": True} | _plain_schema(given)
+    schema = _plain_schema(given)
     for name in given.unlisted:
         del schema["properties"][name]
-    if given.always:
-        schema["required"] = [
-            name for name in schema["properties"] if name in {*schema["required"], *given.always}
-        ]
+    required = {*schema.pop("required", ()), *given.always}
+    if required:
+        schema["required"] = [name for name in schema["properties"] if name in required]
     return schema
 
 
@@ -129,10 +144,11 @@ def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     made = msgspec.json.schema(shape)
     schema: dict[str, Any] = _inline_references(made, made.get("$defs", {}))
     schema.pop("description", None)  # the docstring is for us
-    return {"required": [], **schema}
+    return schema
 
 
-_LEFT_OUT = ("$defs", "title", "default")
+_LEFT_OUT = ("$defs", "title", "default", "additionalProperties")
+"""Members that a model does not need; unknown arguments are rejected by name all the same."""
 
 
 def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
@@ -160,12 +176,8 @@ def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
 
 def _simplify_schema(schema: dict[str, Any]) -> dict[str, Any]:
     match schema:
-        case {"enum": [str(only)], **rest}:
-            return {**rest, "type": "string", "const": only}
         case {"enum": [str(), *_], **rest}:
             return {**rest, "type": "string", "enum": schema["enum"]}
-        case {"anyOf": list(choices), **rest} if all(choice.keys() == {"type"} for choice in choices):
-            return {**rest, "type": [choice["type"] for choice in choices]}
         case _:
             return schema
 

@@ -11,7 +11,11 @@ from typing import Any
 
 import msgspec
 
+from bridge.hub.client_session import ListForm, ToolSet
+
 FILE = Path(__file__).with_suffix(".json")
+_SETS: tuple[ToolSet, ...] = ("core", "all", "claude-in-chrome")
+"""Each has the tools of those before it."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, rename="camel"):
@@ -19,7 +23,21 @@ class ToolDefinition(msgspec.Struct, frozen=True, rename="camel"):
 
     has_read_only_calls: bool
     """At least some of its calls change neither the page nor the browser."""
+    accepts_unknown: bool
+    """Arguments that it does not know are ignored; other tools reject them."""
+    listed: ToolSet
+    """The smallest set that it is in."""
     definition: dict[str, Any]
+
+    def is_in(self, tool_set: ToolSet) -> bool:
+        """Return whether a list of this set has it."""
+        return _SETS.index(self.listed) <= _SETS.index(tool_set)
+
+    def format_for(self, form: ListForm) -> dict[str, Any]:
+        """Return the MCP Tool for a list of this form."""
+        if form.is_structured:
+            return self.definition
+        return {name: value for name, value in self.definition.items() if name != "outputSchema"}
 
     @property
     def name(self) -> str:

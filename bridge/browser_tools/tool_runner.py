@@ -19,6 +19,7 @@ from bridge.browser_tools.page.bound_documents import (
     has_run_commands,
     unbind_documents,
 )
+from bridge.browser_tools.result_size import MAX_SERIALIZED, cut_page_text
 from bridge.browser_tools.session import permissions, tab_access
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.client_prompts import ClientPrompts, ProgressReports
@@ -64,7 +65,7 @@ CHOOSER_S = 2.0
 """Seconds after an action in which a file chooser counts as its effect; a busy page opens one late."""
 
 _THEN: dict[int, str] = {
-    Code.NO_SUCH_TAB: "tabs_context_mcp lists your tabs; the number in a page tool's name is no tabId.",
+    Code.NO_SUCH_TAB: "tabs_context lists your tabs; the number in a page tool's name is no tabId.",
     Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
     Code.TIMED_OUT: (
         "Look at the page, with read_page or a screenshot, before you call again; if that takes too long "
@@ -73,6 +74,7 @@ _THEN: dict[int, str] = {
 }
 """Next step by code, where it differs from that of page tools."""
 
+_ASK_FOR_MORE = "give max_chars for more, where the tool has it, or ask for a part"
 _BUSY = (
     "The page is busy, perhaps with a script that does not end, and has not answered. Nothing was changed. "
     "Wait and call again, or load a page in this tab anew with navigate."
@@ -161,9 +163,13 @@ class ToolRunner:
         with self._with_approval(context):
             await context.wait_discovered()
             try:
-                return make_success(await self._run_caught(context, recording.arguments))
+                answer = await self._run_caught(context, recording.arguments)
+                if "max_chars" not in recording.arguments.value:
+                    answer = cut_page_text(answer, MAX_SERIALIZED, _ASK_FOR_MORE)
+                return make_success(answer, is_structured=session.is_structured)
             except ToolError as refusal:
-                return make_failure(str(refusal), [*context.quotes, *refusal.quotes])
+                quotes = [*context.quotes, *refusal.quotes]
+                return make_failure(str(refusal), quotes, is_structured=session.is_structured)
 
     @contextmanager
     def _with_approval(self, context: CallContext) -> Iterator[None]:

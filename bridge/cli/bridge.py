@@ -5,15 +5,33 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from bridge.cli.group import existing_channel_option
 
+if TYPE_CHECKING:
+    from bridge.hub.client_session import ToolSet
+
 
 @click.command()
+@click.option("--structured", is_flag=True, help="For programs: results with structuredContent as well.")
+@click.option(
+    "--tools",
+    "tool_set",
+    type=click.Choice(["core", "all", "claude-in-chrome"]),
+    help="The browser tools to list (default: all); the others can be called as well.",
+)
+@click.option(
+    "--name",
+    "server_name",
+    default="",
+    metavar="NAME",
+    help="The name that this server has in the client; it shows how long names of tools may be.",
+)
 @existing_channel_option
-def bridge(*, existing_channel: bool) -> None:
+def bridge(*, structured: bool, tool_set: ToolSet | None, server_name: str, existing_channel: bool) -> None:
     """Speak MCP on stdin and stdout (for MCP clients)."""
     if closed := [name for name in ("stdin", "stdout") if getattr(sys, name) is None]:
         click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)
@@ -27,4 +45,9 @@ def bridge(*, existing_channel: bool) -> None:
         click.echo(
             "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
         )
-    serve_stdio(existing_channel=existing_channel)
+    serve_stdio(
+        existing_channel=existing_channel,
+        is_structured=structured,
+        tool_set=tool_set,
+        server_name=server_name,
+    )

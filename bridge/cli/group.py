@@ -120,7 +120,8 @@ def _open_descriptors() -> None:
 def main() -> None:
     """Connect the browser that you already use to MCP clients.
 
-    Give a client the command `mcpb bridge`; for instance: claude mcp add browser -- mcpb bridge
+    Give a client the command `mcpb bridge`; for instance:
+    claude mcp add browser -- mcpb bridge --name browser
     """
 
 

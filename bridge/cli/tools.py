@@ -83,6 +83,8 @@ def call(
     \b
     mcpb call browser_batch actions='[{"name": "navigate", "input": {…}}, …]'
     """
+    import msgspec
+
     from bridge.app import new_session, run_with_hub
     from bridge.errors import UnknownToolError
     from bridge.hub.argument_validation import Arguments
@@ -100,7 +102,8 @@ def call(
         except UnknownToolError:
             return _not_offered(name, listed, hub.router.connection_problem())
 
-    answer = run_with_hub(new_session("call"), run_call, existing_channel=existing_channel)
+    session = msgspec.structs.replace(new_session("call"), is_structured=as_json)
+    answer = run_with_hub(session, run_call, existing_channel=existing_channel)
     if isinstance(answer, str):
         raise click.ClickException(for_terminal(answer, on=sys.stderr))
     result = json.loads(answer)

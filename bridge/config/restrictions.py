@@ -68,7 +68,9 @@ UNRESTRICTED = frozenset(
         "http.socket",
         "http.auth_token",
         "http.idle_minutes",
+        "http.structured",
         "http.close_tabs",
+        "browser.tools",
         "browser.screenshot_format",
         # `bridge.config.loader` takes of its paths those that the file allows.
         "browser.upload_dirs",

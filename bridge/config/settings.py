@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from bridge import origins
+from bridge.hub.client_session import ToolSet
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import PolicyRules
-from bridge.hub.public_names import MAX_NAME
+from bridge.hub.public_names import MIN_NAME
 from bridge.hub.router import CALL_S
 from http_serving.host_header import is_host
 
@@ -63,6 +64,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     calls_per_minute: Annotated[int, msgspec.Meta(ge=0)] = CALLS_PER_MINUTE
     """For each client; 0 is no limit."""
     idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = IDLE_MINUTES
+    structured: bool = False
+    """True if results of mcpb's own tools contain `structuredContent`."""
     close_tabs: bool = False
     """True if the tabs that a session opened are closed at its end."""
 
@@ -115,6 +118,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     enabled: bool = True
     """True if the browser tools are offered."""
+    tools: ToolSet = "all"
+    """The browser tools that clients are shown; all of them can be called."""
     tabs: Literal["own", "ask", "any"] = "own"
     """Access to tabs that are neither the session's own nor handed over: none, those the user allows, all."""
     sites: Literal["any", "ask"] = "any"
@@ -169,8 +174,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """All of config.toml; what is not set has its default."""
 
     call_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = CALL_S
-    max_name: Annotated[int, msgspec.Meta(ge=24, le=128)] = MAX_NAME
-    """Characters of a public name."""
+    max_name: Annotated[int, msgspec.Meta(ge=MIN_NAME, le=128)] | Literal["auto"] = "auto"
+    """Characters of a public name; `auto`: what the client's prefix leaves."""
     max_listed_tools: Count = 128
     """Limit of page tools that are listed one by one to a client; 0 is no limit."""
     calls_per_minute: Count = 0

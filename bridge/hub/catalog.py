@@ -68,6 +68,16 @@ class Catalog:
         """The names and forms whose meaning may have changed."""
         self._edition = _Edition(0)
 
+    def set_max_name(self, max_name: int) -> None:
+        """Give all tools names of at most this many characters."""
+        if max_name == self._namer.max_name:
+            return
+        self._namer = ToolNamer(max_name)
+        for known in (self._documents, self._where, self._by_name, self._by_identity, self._by_form):
+            known.clear()
+        self._order = None
+        self._policy_version = self._store_version = -1  # all are named again
+
     # ── What there is ───────────────────────────────────────────────────────────────────────────────────────
 
     @property

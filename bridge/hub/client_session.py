@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,18 @@ from native_host.protocol import wire
 
 MAX_SHOWN = 10_000
 """Names that a session may remember beyond the present list: pages can make up new ones without end."""
+
+
+ToolSet = Literal["core", "all", "claude-in-chrome"]
+"""The browser tools that a list has: the most used ones, all, or all with the names of Claude in Chrome."""
+
+
+class ListForm(NamedTuple):
+    """Form of a tool list: the same for all sessions with an equal one."""
+
+    tool_set: ToolSet = "all"
+    is_structured: bool = False
+    """True if tools state the schema of their `structuredContent`."""
 
 
 class ToolIdentity(NamedTuple):
@@ -71,6 +83,10 @@ class Session(msgspec.Struct):
 
     Over HTTP a client could say any name: it is the one of its token, or of its process.
     """
+    is_structured: bool = False
+    """True if results of mcpb's own tools contain `structuredContent`: many clients then drop the text."""
+    tool_set: ToolSet | None = None
+    """The browser tools that it wants listed; None: as `browser.tools` says."""
     _shown: Mapping[str, ToolBinding] = msgspec.field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)

@@ -24,7 +24,7 @@ LIMIT = 25
 MAX_LIMIT = 200
 MAX_QUERY = 200
 """Characters."""
-MAX_TEXT = 64 * 1024
+MAX_TEXT = 40_000
 """Bytes of an answer's text: it ends up in a model's context. The schema of a single tool may be longer."""
 MAX_SCHEMA = 100_000
 """Bytes of the schema of a single tool. A longer one is shown without its texts, or left out."""
@@ -71,14 +71,16 @@ class CallPageTool(msgspec.Struct, forbid_unknown_fields=True):
     """JSON of any type, as the client wrote it: `read_call` checks that it is an object."""
 
 
+_ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""In `_meta` of a tool: Claude Code gives its definition to the model from the beginning."""
+
 TOOLS: tuple[dict[str, Any], ...] = (
     {
         "name": LIST_PAGE_TOOLS,
         "title": "List page tools",
         "description": (
-            "Lists the tools that the pages in the user's open browser tabs offer right now, and where "
-            "each one lives. Call it when you expect a page's tool and do not see it, or after a page has "
-            "changed; when nothing is connected it reports the problem and the command that fixes it."
+            "Lists the tools that open pages offer, with their sites. Says what to do when no browser is "
+            "connected."
         ),
         "inputSchema": {
             "type": "object",
@@ -86,48 +88,37 @@ TOOLS: tuple[dict[str, Any], ...] = (
                 "query": {
                     "type": "string",
                     "maxLength": MAX_QUERY,
-                    "description": (
-                        f"At most {MAX_WORDS} words to look for in the tools' names, sites, titles and "
-                        "descriptions: all of them must be there, the best match comes first. Default: all "
-                        "tools."
-                    ),
+                    "description": "Words in name, site or description.",
                 },
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": MAX_LIMIT,
-                    "description": f"How many tools to show at most. Default: {LIMIT}.",
+                    "description": f"Default {LIMIT}.",
                 },
-                "schemas": {
-                    "type": "boolean",
-                    "description": "Also the JSON Schema of each tool's arguments. Default: false.",
-                },
+                "schemas": {"type": "boolean", "description": "Also the schema of the arguments."},
             },
-            "additionalProperties": False,
         },
         "annotations": {"readOnlyHint": True, "openWorldHint": True},
+        "_meta": _ALWAYS_LOADED,
     },
     {
         "name": CALL_PAGE_TOOL,
         "title": "Call a page tool",
         "description": (
-            "Runs a tool that a page in the user's browser offers, by a name from list_page_tools. The page "
-            "runs it as the user, signed in as they are. Without _tab<N> in the name, the tab that the user "
-            "looked at last is taken. A page's tools that are listed by themselves can be called directly."
+            "Calls a page's tool by its name in list_page_tools; the page runs it as the signed-in user. "
+            "Without _tab<N> in the name: in the tab used last."
         ),
         "inputSchema": {
             "type": "object",
             "properties": {
-                "name": {
-                    "type": "string",
-                    "description": "For instance website_tool_shop_example_tab1_getCart.",
-                },
-                "arguments": {"type": "object", "description": "What that tool's own schema asks for."},
+                "name": {"type": "string"},
+                "arguments": {"type": "object", "description": "By the schema of that tool."},
             },
             "required": ["name"],
-            "additionalProperties": False,
         },
         "annotations": {"openWorldHint": True},
+        "_meta": _ALWAYS_LOADED,
     },
 )
 
@@ -171,7 +162,7 @@ def page_tools(
     notices: Sequence[str],
     whats_missing: Callable[[], str],
     unlisted: Container[ListedTool] = (),
-) -> bytes:
+) -> dict[str, Any]:
     """Return the result of `list_page_tools`: text, and the same as structured content.
 
     The user has not approved the sites of `unlisted` tools yet: their texts are shown with schemas only. The
@@ -198,7 +189,7 @@ def page_tools(
         said.append(f"Only the first {MAX_WORDS} words of `query` were looked for.")
     text = "\n".join(line for line in said if line)
     structured = {"tools": [tool.content for tool in shown], "total": len(found), "shown": len(shown)}
-    return msgspec.json.encode({"content": [{"type": "text", "text": text}], "structuredContent": structured})
+    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
 
 def format_notice(frame: Frame) -> str:

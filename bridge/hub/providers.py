@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from bridge.errors import CallError, make_failure_result
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import CallServices, Outcome
 from bridge.hub.tool_result import Answer
@@ -41,8 +41,12 @@ class Provider(Protocol):
         """Names of the tools."""
         ...
 
-    def definitions(self) -> list[dict[str, Any]]:
-        """Return the MCP Tools."""
+    def form_of(self, session: Session) -> ListForm:
+        """Return the form of the session's tool list."""
+        ...
+
+    def definitions(self, form: ListForm) -> list[dict[str, Any]]:
+        """Return the MCP Tools that a list of this form has."""
         ...
 
     async def run(self, record: CallRecord, observer: CallObserver) -> Answer:
@@ -67,7 +71,11 @@ class NoProvider:
 
     names: Container[str] = ()
 
-    def definitions(self) -> list[dict[str, Any]]:
+    def form_of(self, session: Session) -> ListForm:
+        """See `Provider`."""
+        return ListForm(is_structured=session.is_structured)
+
+    def definitions(self, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
         """See `Provider`."""
         return []
 

@@ -1,6 +1,7 @@
 """Public names of page tools: `website_tool_<domain>_tab<N>_<tool>`, looked up and never parsed.
 
-Every bridge makes the same names from the same tabs, in whatever order it received them.
+Bridges with one maximal length make the same names from the same tabs, in whatever order they received them.
+Too long a name gets the prefix `web_`; then its domain is shortened, and at last its tab left out.
 """
 
 from __future__ import annotations
@@ -15,13 +16,29 @@ from typing import NamedTuple
 from bridge import origins
 
 PREFIX = "website_tool"
-MAX_NAME = 46
-"""Clients put a prefix before it, and some drop tools whose whole name exceeds 60 characters."""
+SHORT_PREFIX = "web"
+MAX_MODEL_NAME = 64
+"""Characters of a tool's name that the model APIs of Anthropic and OpenAI take."""
+ASSUMED_PREFIX = 20
+"""Characters of a prefix that is unknown."""
+MIN_NAME = 24
+MAX_NAME = MAX_MODEL_NAME - ASSUMED_PREFIX
+_CLIENT_PREFIXES = {"claude-code": "mcp__{server}__"}
+"""By `clientInfo.name`; `server` is the name that the user has given the server in the client."""
+WHOLE_TOOL = 32
+"""Characters of a tool's own name that stay whole in a shortened name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 DIGEST_CHARS = (6, 12, 24)
 """A clash of the short ones is met with longer ones."""
-_MIN_DOMAIN = 6
+_MIN_DOMAIN = 3
+
+
+def longest_name(client: str, server: str) -> int:
+    """Return the characters that a tool's name may have, for a client and its name for this server."""
+    form = _CLIENT_PREFIXES.get(client.lower())
+    prefix = len(form.format(server=server)) if form and server else ASSUMED_PREFIX
+    return max(MIN_NAME, MAX_MODEL_NAME - prefix)
 
 
 class Place(NamedTuple):
@@ -147,10 +164,12 @@ def _plain_name(place: Place, max_name: int) -> str:
 
 
 def _shorten_name(place: Place, tab: str, max_name: int) -> str:
-    whole = _join_parts(PREFIX, domain_of(place.origin), tab, _replace_unsafe(place.own_name))
-    return (
-        whole if len(whole) <= max_name else _hash_name(place, tab, place.origin, DIGEST_CHARS[0], max_name)
-    )
+    parts = (domain_of(place.origin), tab, _replace_unsafe(place.own_name))
+    for prefix in (PREFIX, SHORT_PREFIX):
+        whole = _join_parts(prefix, *parts)
+        if len(whole) <= max_name:
+            return whole
+    return _hash_name(place, tab, place.origin, DIGEST_CHARS[0], max_name)
 
 
 def _distinguish(place: Place, digest_chars: int, max_name: int) -> str:
@@ -169,13 +188,32 @@ def _hash_name(place: Place, tab: str, identity: str, digest_chars: int, max_nam
     The domain is shortened first: the tool's own name says most.
     """
     domain, own_name = domain_of(place.origin), _replace_unsafe(place.own_name)
-    room = max(0, max_name - len(_join_parts(PREFIX, "x" * digest_chars, tab)) - len("__"))
-    for_domain = min(len(domain), max(_MIN_DOMAIN, room - len(own_name)))
-    for_name = max(0, room - for_domain)
-    if for_name < len(own_name):
+    if len(_join_parts(PREFIX, domain, "x" * digest_chars, tab, own_name)) <= max_name:
+        return _join_parts(PREFIX, domain, _digest(identity, digest_chars), tab, own_name)
+    kept = own_name[:WHOLE_TOOL]
+    if len(_join_parts(SHORT_PREFIX, "x" * digest_chars, tab, kept)) > max_name:
+        identity, tab = f"{identity}\n{tab}", ""
+    room = max_name - len(_join_parts(SHORT_PREFIX, "x" * digest_chars, tab)) - len("_")
+    kept = kept[: max(0, room)]
+    if kept != own_name:
         identity += f"\n{place.own_name}"
-    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
-    return _join_parts(PREFIX, domain[:for_domain], digest, tab, own_name[:for_name])[:max_name]
+    shown = _shorten_domain(domain, room - len(kept) - len("_"))
+    return _join_parts(SHORT_PREFIX, shown, _digest(identity, digest_chars), tab, kept)[:max_name]
+
+
+def _shorten_domain(domain: str, room: int) -> str:
+    """Return the beginning of a domain, with its port if that leaves enough; empty if there is no room."""
+    if room < _MIN_DOMAIN:
+        return ""
+    host, _, port = domain.rpartition("_")
+    of_host = room - len(port) - len("_")
+    if host and port.isdigit() and of_host >= _MIN_DOMAIN:
+        return f"{host[:of_host]}_{port}"
+    return domain[:room]
+
+
+def _digest(identity: str, digest_chars: int) -> str:
+    return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
 
 
 def _join_parts(*parts: str) -> str:

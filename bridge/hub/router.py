@@ -143,9 +143,15 @@ class Router:
                 call.recheck_policy()
         self.changes.notify()
 
+    def set_max_name(self, max_name: int) -> None:
+        """Shorten names to what the client of this router takes, before it is shown any."""
+        self.catalog.set_max_name(max_name)
+        self.changes.notify()
+
     def _rebuild_list(self) -> None:
-        definitions = self._provider.definitions()
-        self._listing = Listing(self.catalog, self._terms.max_listed, definitions, self.consent)
+        self._listing = Listing(
+            self.catalog, self._terms.max_listed, self._provider.definitions, self.consent
+        )
 
     async def release(self, session: Session, *, close_tabs: bool = False) -> None:
         """End a session: release or close its tabs, and discard its state."""
@@ -236,7 +242,7 @@ class Router:
         """
         await self.wait_discovered()
         session.bind_names(self._listing.listed_bindings())
-        return self._listing.format_tools(era)
+        return self._listing.format_tools(era, self._provider.form_of(session))
 
     def input_schema(self, session: Session, name: str) -> bytes:
         """Return the schema of a tool's arguments (JSON); empty if the name is unknown."""
@@ -344,7 +350,9 @@ class Router:
             notices.append(self.connection_problem())  # what is kept needs a browser as well
         record.session.bind_names(self.catalog.all_bindings())
         found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
-        return Answer(found, is_error=False)
+        if not record.session.is_structured:
+            del found["structuredContent"]
+        return Answer(msgspec.json.encode(found), is_error=False)
 
     def _usable_entries(self) -> tuple[list[Entry], set[Entry]]:
         """All page tools that are not off; those of them of which the user is asked before a first call."""

@@ -28,6 +28,8 @@ MAX_TOOL_BYTES = 4 * 1024
 """Bytes of a tool in `tools/list`, without its location. Larger tools are listed without their texts."""
 OWN_META = "dev.mcpb/"
 """Prefix of the members of `_meta` that only the bridge writes."""
+_KEPT_FROM_PAGES = (OWN_META, "anthropic/")
+"""Prefixes of members with which a page's tool would be loaded always, or raise a client's limits."""
 
 NO_TAB_OPEN = "[no tab is open, a call opens one]"
 ASKED_FIRST = "The user is asked before its first call; `schemas` true has the page's own words."
@@ -218,7 +220,7 @@ def _edit_meta(shown: _Members) -> None:
         return
     meta = _members.decode(shown["_meta"])
     kept = {name: value for name, value in meta.items() if not _is_hiding(name, value)}
-    kept = {name: value for name, value in kept.items() if not name.startswith(OWN_META)}
+    kept = {name: value for name, value in kept.items() if not name.startswith(_KEPT_FROM_PAGES)}
     if len(kept) < len(meta):
         shown["_meta"] = kept or _NULL
 

@@ -6,7 +6,7 @@ Each form is cached until a part of it changes, and rebuilt from the unchanged p
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -14,9 +14,12 @@ import msgspec
 
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, DocumentTools
-from bridge.hub.client_session import ToolBinding
+from bridge.hub.client_session import ListForm, ToolBinding
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.tool_schema import Era
+
+Definitions = Callable[[ListForm], Sequence[dict[str, Any]]]
+"""See `Provider.definitions`."""
 
 MAX_SITE_BYTES = 32 * 1024
 """Bytes of one site's tools, without their locations. Beyond it tools are listed without their texts."""
@@ -65,7 +68,7 @@ class _Edition(msgspec.Struct):
 
     key: object
     shown: _ListedTools
-    written: dict[Era, bytes]
+    written: dict[tuple[Era, ListForm], bytes]
     bindings: Mapping[str, ToolBinding] | None = None
 
 
@@ -76,7 +79,7 @@ class Listing:
         self,
         catalog: Catalog,
         max_listed: int = 0,
-        provided: Sequence[dict[str, Any]] = (),
+        provided: Definitions = lambda _: (),
         consent: ListingConsent | None = None,
     ) -> None:
         """List at most `max_listed` tools, our own included; 0: no limit.
@@ -87,16 +90,23 @@ class Listing:
         """
         self._catalog = catalog
         self._consent = consent or EverythingListed()
-        self._fixed = msgspec.json.encode([*TOOLS, *provided])[:-1]
+        self._provided = provided
+        self._fixed: dict[ListForm, bytes] = {}
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._edition: _Edition | None = None
 
-    def format_tools(self, era: Era) -> bytes:
+    def format_tools(self, era: Era, form: ListForm = ListForm()) -> bytes:  # noqa: B008  (a constant)
         """Return the MCP Tools as a JSON array in one line, without those that are invalid in this era."""
         edition = self._current_edition()
-        if era not in edition.written:
-            edition.written[era] = self._format_list(edition.shown, era)
-        return edition.written[era]
+        if (era, form) not in edition.written:
+            edition.written[era, form] = self._format_list(edition.shown, era, form)
+        return edition.written[era, form]
+
+    def _fixed_part(self, form: ListForm) -> bytes:
+        """Return the beginning of a list: the tools that are not of pages."""
+        if form not in self._fixed:
+            self._fixed[form] = msgspec.json.encode([*TOOLS, *self._provided(form)])[:-1]
+        return self._fixed[form]
 
     def listed_bindings(self) -> Mapping[str, ToolBinding]:
         """Return the bindings of the listed names; the same object while they do not change."""
@@ -116,7 +126,11 @@ class Listing:
             for document in documents
             if document.allowed_entries
         }
-        return self._fixed, live, [(entry.name, entry.origin, entry.tool.digest) for entry in cached]
+        return (
+            self._fixed_part(ListForm()),
+            live,
+            [(entry.name, entry.origin, entry.tool.digest) for entry in cached],
+        )
 
     def _current_edition(self) -> _Edition:
         key = self._catalog.edition, self._consent.version
@@ -124,10 +138,10 @@ class Listing:
             self._edition = _Edition(key, self._select_tools(), {})
         return self._edition
 
-    def _format_list(self, shown: _ListedTools, era: Era) -> bytes:
+    def _format_list(self, shown: _ListedTools, era: Era, form: ListForm) -> bytes:
         rooms = defaultdict[str, int](int)
         """Bytes that a site has taken."""
-        parts = [self._fixed]
+        parts = [self._fixed_part(form)]
         for document in shown.documents:
             written, taken = document.format_tools(era, MAX_SITE_BYTES - rooms[document.site])
             rooms[document.site] += taken

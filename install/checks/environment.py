@@ -163,7 +163,7 @@ def _which_mcpb(environment: Environment) -> list[Finding]:
         "own": path_value(environment.commands / _DISTRIBUTION),
         "called": Command((command_name(environment),)),
     }
-    command = Command(("claude", "mcp", "add", "browser", "--", Mcpb.NAME, "bridge"))
+    command = Command(("claude", "mcp", "add", "browser", "--", Mcpb.NAME, "bridge", "--name", "browser"))
     return [_make_finding(FindingCode.MCPB_IS_ANOTHER, template, values, command, "warning", found)]
 
 

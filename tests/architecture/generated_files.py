@@ -61,7 +61,12 @@ def first_line(path: Path) -> str:
 def render_tool_list() -> bytes:
     """Return the list of the browser tools: one entry for each, in the order of the list."""
     definitions = [
-        ToolDefinition(tool.is_read_only or tool.is_read_only_for is not None, tool.make_definition())
+        ToolDefinition(
+            has_read_only_calls=tool.is_read_only or tool.is_read_only_for is not None,
+            accepts_unknown=not tool.input_type.__struct_config__.forbid_unknown_fields,
+            listed=tool.listed,
+            definition=tool.make_definition(),
+        )
         for tool in all_tools().values()
     ]
     return msgspec.json.format(msgspec.json.encode(definitions), indent=1) + b"\n"

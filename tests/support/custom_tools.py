@@ -12,10 +12,10 @@ import trio
 from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.errors import CallError
 from bridge.hub.audit_records import CallRecord
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool, read_tools
-from bridge.hub.providers import Resource
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, DiscoveryFinished
@@ -28,17 +28,14 @@ from native_host.protocol import wire
 Run = Callable[[CallObserver], Awaitable[str]]
 
 
-class OwnTools:
+class OwnTools(NoProvider):
     """A `Provider` of tools by name, which answer what their function returns, or why it failed."""
 
     def __init__(self, **runs: Run) -> None:
         self._runs = runs
+        self.names = tuple(runs)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._runs)
-
-    def definitions(self) -> list[dict[str, Any]]:
+    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in self._runs]
 
     async def run(self, recording: CallRecord, caller: CallObserver) -> Answer:
@@ -47,12 +44,6 @@ class OwnTools:
         except CallError as error:
             text = error.detail
         return Answer(msgspec.json.encode({"content": [{"type": "text", "text": text}]}), is_error=False)
-
-    def resources(self, _session: Session) -> list[Resource]:
-        return []
-
-    def release(self, session: Session) -> None:
-        pass
 
 
 @asynccontextmanager
@@ -76,7 +67,10 @@ async def client_of(tools: OwnTools) -> AsyncIterator[McpLines]:
 # ── The tools that every client is shown, whatever pages offer ──────────────────────────────────────────────
 
 
-FIXED: list[str] = [*(tool["name"] for tool in TOOLS), *(tool.name for tool in read_definitions())]
+FIXED: list[str] = [
+    *(tool["name"] for tool in TOOLS),
+    *(tool.name for tool in read_definitions() if tool.is_in("all")),
+]
 """Their names, in the order of the list."""
 
 

@@ -59,7 +59,7 @@ class PlayedTools:
             self.router, self.transport, policy, browser_settings, home, Approvals(home / "state")
         )
         self.router.set_provider(self.tools)
-        self.session = Session(SESSION, title="Agent in app")
+        self.session = Session(SESSION, title="Agent in app", is_structured=True)
         self.questions: list[wire.ElicitConfirmation] = []
         self.person: Person | None = None
         self.sent_on: dict[str, str] = {}

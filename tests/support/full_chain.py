@@ -97,7 +97,9 @@ class Chain:
     @property
     def command(self) -> StdioServerParameters:
         """`mcpb bridge`, as an MCP client starts it."""
-        return StdioServerParameters(command=MCPB[0], args=[*MCPB[1:], "bridge"], env=self.env)
+        return StdioServerParameters(
+            command=MCPB[0], args=[*MCPB[1:], "bridge", "--structured"], env=self.env
+        )
 
     def client(
         self, mode: Literal["auto", "legacy"] = "auto", message_handler: Any = None

@@ -19,7 +19,7 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 GRACE_S = 3.0
-MAX_NAME = 46
+MAX_NAME = 44
 FORBIDDEN = "forbidden"
 """The policy refuses tools that are called so."""
 DENIED = "https://denied.example"

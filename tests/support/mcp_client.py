@@ -12,15 +12,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import mcp_types
+import msgspec
 import trio
 
-from bridge.app import open_hub, speak_mcp
+from bridge.app import new_session, open_hub, speak_mcp
 from bridge.config.settings import Config
 from bridge.frontends import stdio
 from bridge.mcp_session.mcp_server import McpServer
 
 Speak = Callable[[McpServer], Awaitable[None]]
-BRIDGE_COMMAND = [sys.executable, "-m", "bridge", "bridge"]
+BRIDGE_COMMAND = [sys.executable, "-m", "bridge", "bridge", "--structured"]
 
 
 class McpLines:
@@ -178,9 +179,10 @@ class BridgeProcess(McpLines):
 @asynccontextmanager
 async def bridge_in_process(config: Config | None = None) -> AsyncIterator[McpLines]:
     """The same without a process: the real parts on a pair of pipes. Starts ten times faster."""
+    structured = msgspec.structs.replace(new_session(), is_structured=True)
     async with (
         open_hub(config or Config()) as hub,
-        speaking_with(lambda speak: speak_mcp(hub, speak)) as client,
+        speaking_with(lambda speak: speak_mcp(hub, structured, speak)) as client,
     ):
         yield client
 

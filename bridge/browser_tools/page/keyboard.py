@@ -205,7 +205,7 @@ def browsers_own(chords: Iterable[Chord]) -> str:
     if not any(map(_is_browsers_own, chords)):
         return ""
     return (
-        " The page got it; the browser's own shortcuts do nothing here: use navigate, tabs_create_mcp and "
+        " The page got it; the browser's own shortcuts do nothing here: use navigate, tabs_create and "
         "tabs_close_mcp."
     )
 

@@ -346,13 +346,13 @@ class CallContext:
         if not own and self.services.policy.is_read_only:
             raise ToolError(
                 "You have no tab, and policy.read_only is on: you cannot open one. Ask the user to hand a "
-                "tab over in the extension's popup; tabs_context_mcp lists what there is."
+                "tab over in the extension's popup; tabs_context lists what there is."
             )
         if not own:
             yet = "yet" if self.state.tab_id is None else "any more"
             raise ToolError(
-                f"You have no tab {yet}. navigate with a url opens one, tabs_create_mcp an empty one; "
-                "tabs_context_mcp lists what there is."
+                f"You have no tab {yet}. navigate with a url opens one, tabs_create an empty one; "
+                "tabs_context lists what there is."
             )
         return max(own, key=lambda tab: tab.last_accessed).tab_id
 

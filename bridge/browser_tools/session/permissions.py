@@ -43,7 +43,7 @@ ACTS = {
 }
 _ELSE = "act on"
 _READS = {"computer": "look at"}
-LOOK = "tabs_context_mcp lists your tabs."
+LOOK = "tabs_context lists your tabs."
 
 _log = logging.getLogger(__name__)
 

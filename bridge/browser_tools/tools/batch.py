@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MAX_SERIALIZED, cut_page_text, serialized_size
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolOutput, ToolResult, mark_page_text
@@ -19,6 +20,8 @@ from bridge.hub.argument_validation import Arguments
 LIMIT_S = 150.0
 """Seconds for all steps together, without the time of prompts."""
 ENDING_S = 5.0
+ENDING_CHARS, STEP_CHARS = 1000, 200
+"""Characters around the texts of all steps, and of one."""
 MAX_STEPS = 100
 _BATCH_ID_BYTES = 4
 ALONE = ("browser_batch", "shortcuts_execute")
@@ -54,13 +57,7 @@ class Batch(ToolOutput, kw_only=True):
 class BrowserBatch(ToolInput):
     """Input of `browser_batch`."""
 
-    actions: Annotated[
-        list[Step],
-        Meta(
-            min_length=1,
-            description="The steps, in order: each the `name` of a browser tool and its `input`.",
-        ),
-    ]
+    actions: Annotated[list[Step], Meta(min_length=1, description="Steps: a tool's `name` and `input`.")]
 
 
 @dataclass
@@ -72,6 +69,8 @@ class StepResults:
     pages: list[str] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
+    room: int = MAX_SERIALIZED - ENDING_CHARS
+    """Characters of texts, as JSON, that the steps without `max_chars` may still have."""
 
     @property
     def failed_at(self) -> int | None:
@@ -94,8 +93,11 @@ class StepResults:
         after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
         return f"Step {self.failed_at} of {self.total} failed.{after}"
 
-    def add_result(self, name: str, answer: ToolResult) -> None:
-        """Add the result of the next step."""
+    def add_result(self, name: str, answer: ToolResult, *, is_large: bool = False) -> None:
+        """Add the result of the next step; one that `is_large` asked for many characters."""
+        if not is_large:
+            answer = cut_page_text(answer, max(self.room, 0), "call this tool by itself")
+            self.room -= serialized_size(answer.output.message) + serialized_size(answer.page) + STEP_CHARS
         told = msgspec.to_builtins(answer.output)
         self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
@@ -147,7 +149,8 @@ async def run_in_order(context: CallContext, steps: Sequence[Step]) -> StepResul
 async def _run_step(context: CallContext, step: Step, ran: StepResults) -> bool:
     number = len(ran.results) + 1
     try:
-        ran.add_result(step.name, await context.call_tool(step.name, step.input, step=number))
+        answer = await context.call_tool(step.name, step.input, step=number)
+        ran.add_result(step.name, answer, is_large="max_chars" in step.input)
     except ToolError as error:
         context.quotes.extend(error.quotes)
         ran.add_failure(step.name, str(error))
@@ -192,11 +195,11 @@ TOOLS = (
         name="browser_batch",
         title="Several steps at once",
         description=(
-            "Runs several browser tools in order in one call, and stops at the first that fails: faster than "
-            "one call each when you know the steps beforehand. All inputs are checked before any is run. "
-            "Answers come back for each step, pictures in the same order. Not for steps that depend on what "
-            "an earlier one finds. At most 150 s; batches and shortcuts cannot be steps."
+            "Runs several browser tools in order, and stops at the first that fails. For steps "
+            "that you know beforehand."
         ),
+        listed="core",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=BrowserBatch,
         output_type=Batch,
         run=browser_batch,

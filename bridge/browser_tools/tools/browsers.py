@@ -14,7 +14,6 @@ from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.hub.consent.approval_prompts import make_form, read_answer
 from bridge.hub.consent.user_prompts import shown_client
 from bridge.hub.registry import Browser
-from bridge.hub.transport import QUESTION_S
 from native_host.protocol.untrusted_text import single_line
 
 MAX_PLATFORM = 40
@@ -52,9 +51,7 @@ class NoArguments(ToolInput):
 class SelectBrowser(ToolInput):
     """Input of `select_browser`."""
 
-    device_id: Annotated[
-        str, Meta(description="Which one, by its deviceId from list_connected_browsers.")
-    ] = field(name="deviceId")
+    device_id: Annotated[str, Meta(description="From list_connected_browsers.")] = field(name="deviceId")
 
 
 async def list_connected_browsers(_given: NoArguments, context: CallContext) -> ToolResult:
@@ -149,7 +146,7 @@ def _choose_browser(context: CallContext, browser: Browser) -> ToolResult:
         kept.tab_id = None
     kept.profile, kept.browser_pid = browser.profile, browser.pid
     chosen = next(each for each in _list_browsers(context) if each.in_use)
-    message = f"You work in {chosen.name} from now on. tabs_context_mcp lists your tabs there."
+    message = f"You work in {chosen.name} from now on. tabs_context lists your tabs there."
     return ToolResult(Chosen(message=message, device_id=chosen.device_id, name=chosen.name))
 
 
@@ -157,10 +154,8 @@ TOOLS = (
     Tool(
         name="list_connected_browsers",
         title="Connected browsers",
-        description=(
-            "Lists the user's browsers that you could work in, each with its deviceId, name and system, and "
-            "which one you are using. All of them run on this computer."
-        ),
+        description="Lists the user's running browsers, and which one you use.",
+        search_hint="browsers profiles connected",
         input_type=NoArguments,
         output_type=Browsers,
         run=list_connected_browsers,
@@ -169,10 +164,8 @@ TOOLS = (
     Tool(
         name="select_browser",
         title="Choose a browser",
-        description=(
-            "From now on you work in the browser with this deviceId. Your tabs in others stay as they are. "
-            "Without it you work where you have tabs, else in the browser that was used last."
-        ),
+        description="Chooses the browser that you use from now on.",
+        search_hint="choose browser profile",
         input_type=SelectBrowser,
         output_type=Chosen,
         run=select_browser,
@@ -181,11 +174,8 @@ TOOLS = (
     Tool(
         name="switch_browser",
         title="Let the user choose a browser",
-        description=(
-            "Asks the user which of their connected browsers you should work in, and waits for the answer, "
-            f"at most {QUESTION_S:g} s; with only one connected, that one is taken unasked. If you know "
-            "which one they mean, use select_browser."
-        ),
+        description="Asks the user which browser you should use.",
+        search_hint="choose browser ask user",
         input_type=NoArguments,
         output_type=Chosen,
         run=switch_browser,

@@ -26,8 +26,6 @@ from bridge.errors import CallError
 
 LIMIT = 100
 """Entries that a call shows unless it names another number."""
-MAX_SHOWN = 50_000
-"""Characters of a result; the latest entries are shown."""
 KEPT_BODY_BYTES = 1024 * 1024
 """Size of the largest response that the browser keeps."""
 KEPT_BODIES_BYTES = 16 * 1024 * 1024
@@ -104,7 +102,7 @@ def format_count(what: str, shown: int, found: int, capture: Capture[Any]) -> st
     if not found:
         return f"No {what} that was captured fits.{more}"
     if shown < found:
-        return f"The newest {shown} of {found} {what}s that fit.{more}"
+        return f"The newest {shown} of {found} {what}s that fit; limit and max_chars show more.{more}"
     return f"{found} {what}{'s' * (found != 1)}.{more}"
 
 

@@ -232,7 +232,7 @@ async def _wait_seconds(given: Computer, context: CallContext, place: TabRef) ->
     tab_id, tabs = place.tab.tab_id, place.browser.tabs
     until = trio.current_time() + given.duration
     if await context.services.news.wait_until(lambda: tab_id not in tabs, until=until):
-        raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context_mcp lists your tabs.")
+        raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context lists your tabs.")
     acted = ComputerOutput(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
     if page := context.state.pages.get((place.browser.host, tab_id)):
         acted.message += context.take_notes(page)
@@ -263,15 +263,12 @@ TOOLS = (
         name="computer",
         title="Use the page",
         description=(
-            "Controls a tab with mouse and keyboard, and takes screenshots: clicks, typing, keys, "
-            "scrolling, drags, waiting. Points are pixels of the screenshot, so take one first; a ref of "
-            "read_page or find is surer, because the element is scrolled to, and not clicked if something"
-            " covers it. type goes to what has the focus (click that first); a line break in it is the "
-            "Enter key, a tab the Tab key. key presses keys (`Return`, `ctrl+a`, `Tab Tab space`) and "
-            "answers the page's dialogs: Return for OK, Escape for Cancel. Paste keys insert what you "
-            "copied with ctrl+c or ctrl+x, never the user's clipboard. For drop-down lists, dates and "
-            "colours use form_input."
+            "Mouse, keyboard and screenshots of a tab. A ref is surer than a coordinate: its "
+            "element is scrolled into view, and not clicked if something covers it. Coordinates "
+            "are pixels of the last screenshot. type writes where the focus is. key also answers "
+            "the page's dialogs: Return for OK, Escape for Cancel."
         ),
+        listed="core",
         input_type=Computer,
         output_type=ComputerOutput,
         run=computer,

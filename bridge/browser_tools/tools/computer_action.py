@@ -29,99 +29,51 @@ class Computer(ToolInput):
     """Input of `computer`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    action: Annotated[
-        Literal[
-            "left_click",
-            "right_click",
-            "type",
-            "screenshot",
-            "wait",
-            "scroll",
-            "key",
-            "left_click_drag",
-            "double_click",
-            "triple_click",
-            "zoom",
-            "scroll_to",
-            "hover",
-        ],
-        Meta(description="What to do."),
+    action: Literal[
+        "left_click",
+        "right_click",
+        "type",
+        "screenshot",
+        "wait",
+        "scroll",
+        "key",
+        "left_click_drag",
+        "double_click",
+        "triple_click",
+        "zoom",
+        "scroll_to",
+        "hover",
     ]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
     coordinate: (
-        Annotated[
-            list[float],
-            Meta(
-                min_length=2,
-                max_length=2,
-                description="x, y in a screenshot's pixels: clicks, hover, scroll; the end of a drag.",
-            ),
-        ]
+        Annotated[list[float], Meta(min_length=2, max_length=2, description="[x, y]; the end of a drag.")]
         | UnsetType
     ) = UNSET
     text: (
-        Annotated[
-            str, Meta(description="type: the text. key: keys with spaces between, such as `ctrl+a Delete`.")
-        ]
-        | UnsetType
+        Annotated[str, Meta(description="type: the text. key: keys, such as `ctrl+a Delete`.")] | UnsetType
     ) = UNSET
     duration: Annotated[float, Meta(ge=0, le=30, description="wait: seconds.")] | UnsetType = UNSET
-    scroll_direction: (
-        Annotated[Literal["up", "down", "left", "right"], Meta(description="scroll: which way.")] | UnsetType
-    ) = UNSET
-    scroll_amount: (
-        Annotated[
-            float, Meta(ge=1, le=10, description="scroll: clicks of the wheel, 100 px each. Default: 3.")
-        ]
-        | UnsetType
-    ) = UNSET
+    scroll_direction: Literal["up", "down", "left", "right"] | UnsetType = UNSET
+    scroll_amount: Annotated[float, Meta(ge=1, le=10, description="Wheel clicks; default 3.")] | UnsetType = (
+        UNSET
+    )
     start_coordinate: (
-        Annotated[
-            list[float], Meta(min_length=2, max_length=2, description="left_click_drag: where it begins.")
-        ]
+        Annotated[list[float], Meta(min_length=2, max_length=2, description="left_click_drag: its start.")]
         | UnsetType
     ) = UNSET
     region: (
-        Annotated[
-            list[float],
-            Meta(
-                min_length=4,
-                max_length=4,
-                description="zoom: x0, y0, x1, y1 in a screenshot's pixels; the page goes on beyond it.",
-            ),
-        ]
+        Annotated[list[float], Meta(min_length=4, max_length=4, description="zoom: [x0, y0, x1, y1].")]
         | UnsetType
     ) = UNSET
     scale: (
-        Annotated[
-            float,
-            Meta(
-                ge=0.1,
-                le=1,
-                description="screenshot, zoom: a smaller picture. Coordinates stay those of scale 1.",
-            ),
-        ]
-        | UnsetType
+        Annotated[float, Meta(ge=0.1, le=1, description="Smaller picture; coordinates stay.")] | UnsetType
     ) = UNSET
-    repeat: Annotated[int, Meta(ge=1, le=100, description="key: how often. Default: 1.")] | UnsetType = UNSET
-    ref: (
-        Annotated[
-            str,
-            Meta(description="An element (from read_page or find), instead of a point, or to be dragged."),
-        ]
-        | UnsetType
-    ) = UNSET
-    modifiers: (
-        Annotated[str, Meta(description="Keys held meanwhile: ctrl, shift, alt, cmd, joined with +.")]
-        | UnsetType
-    ) = UNSET
-    save_to_disk: (
-        Annotated[
-            bool,
-            Meta(description="screenshot, zoom: also save it among the user's downloads, and say where."),
-        ]
-        | UnsetType
-    ) = UNSET
+    repeat: Annotated[int, Meta(ge=1, le=100, description="key: times.")] | UnsetType = UNSET
+    ref: Annotated[str, Meta(description="Element, instead of a coordinate.")] | UnsetType = UNSET
+    modifiers: Annotated[str, Meta(description="Keys held, such as `ctrl+shift`.")] | UnsetType = UNSET
+    save_to_disk: Annotated[bool, Meta(description="Save the picture among the downloads.")] | UnsetType = (
+        UNSET
+    )
 
 
 class TakenPicture(msgspec.Struct, rename="camel", kw_only=True):

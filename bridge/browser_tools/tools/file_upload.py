@@ -41,22 +41,9 @@ class FileUpload(ToolInput, kw_only=True):
     """Input of `file_upload`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    paths: (
-        Annotated[
-            list[str],
-            Meta(
-                description=(
-                    "Files of the user's machine, below a folder that you work in or one that the user "
-                    "allows. Hidden files and keys are left out."
-                )
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    files: (
-        Annotated[list[Content], Meta(description="Or files with their content in base64.")] | UnsetType
-    ) = UNSET
-    ref: Annotated[str, Meta(description="A file input, its label, or where files can be dropped.")]
+    paths: Annotated[list[str], Meta(description="Files of the user's machine.")] | UnsetType = UNSET
+    files: Annotated[list[Content], Meta(description="Or their content, in base64.")] | UnsetType = UNSET
+    ref: Annotated[str, Meta(description="File input, its label, or a drop target.")]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
@@ -64,29 +51,14 @@ class UploadImage(ToolInput, kw_only=True):
     """Input of `upload_image`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    image_id: Annotated[
-        str, Meta(description="As a screenshot, zoom or gif_creator has named it: img_….")
-    ] = field(name="imageId")
+    image_id: Annotated[str, Meta(description="img_… of a screenshot or GIF.")] = field(name="imageId")
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
-    ref: (
-        Annotated[
-            str, Meta(description="A file input or where pictures can be dropped; or give a coordinate.")
-        ]
-        | UnsetType
-    ) = UNSET
+    ref: Annotated[str, Meta(description="File input or drop target; or a coordinate.")] | UnsetType = UNSET
     coordinate: (
-        Annotated[
-            list[float],
-            Meta(min_length=2, max_length=2, description="Where to drop it: x, y in pixels of a screenshot."),
-        ]
+        Annotated[list[float], Meta(min_length=2, max_length=2, description="[x, y] of a screenshot.")]
         | UnsetType
     ) = UNSET
-    filename: (
-        Annotated[
-            str, Meta(description="File name for the page. Default: image.jpeg, image.png or image.gif.")
-        ]
-        | UnsetType
-    ) = UNSET
+    filename: Annotated[str, Meta(description="File name for the page.")] | UnsetType = UNSET
 
 
 class UploadOutput(ToolOutput, kw_only=True):
@@ -243,7 +215,7 @@ async def _give_files(
         name=taken.name,
         shows=taken.shows,
     )
-    return ToolResult(told)
+    return ToolResult(told, taken.shows, frame.origin)
 
 
 def _points_of(frame: Frame, target: dict[str, Any]) -> list[Point]:
@@ -278,10 +250,11 @@ TOOLS = (
         name="file_upload",
         title="Give files to a page",
         description=(
-            "Gives files to a file input (or its label), or drops them on an element that takes files, as if "
-            "the user had chosen them. By path only from below the folders that you work in, or those that "
-            "the user allows; the user is asked once per site. At most 10 MB a call."
+            "Gives files to a file input, or drops them on an element. By path only from your "
+            "folders and those that the user allows; the user is asked once per site. At most 10 "
+            "MB."
         ),
+        search_hint="upload attach local file",
         input_type=FileUpload,
         output_type=UploadOutput,
         run=file_upload,
@@ -292,9 +265,10 @@ TOOLS = (
         name="upload_image",
         title="Give a picture to a page",
         description=(
-            "Gives a picture of this session (screenshot, zoom, GIF) to a file input, or drops it on an "
-            "element or at a point of the page. Its id stands in the answer that had the picture."
+            "Gives a picture of this session (screenshot, zoom, GIF) to a file input, or drops it "
+            "on an element or a point."
         ),
+        search_hint="upload screenshot picture drop",
         input_type=UploadImage,
         output_type=UploadOutput,
         run=upload_image,

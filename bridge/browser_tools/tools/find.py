@@ -25,9 +25,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools.read_page import (
-    DATA,
     FRAMES_S,
-    MAX_CHARS,
     MAX_FRAMES,
     PageRead,
     origins_of,
@@ -48,13 +46,7 @@ class Find(ToolInput):
     """Input of `find`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    query: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="Words of what it says or is for, with its kind: `search box`, `add to cart button`.",
-        ),
-    ]
+    query: Annotated[str, Meta(min_length=1, description="Such as `search box` or `add to cart button`.")]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
 
 
@@ -213,7 +205,7 @@ async def _find_near(page: Page, frame: Frame, query: str) -> list[str]:
     Raises:
         ToolError: there are none because it is a PDF.
     """
-    asked = {"filter": "interactive", "depth": 100, "maxChars": MAX_CHARS, "ref": 0}
+    asked = {"filter": "interactive", "depth": 100, "maxChars": MAX_OUTLINE, "ref": 0}
     seen = msgspec.convert(await page.call_script("read", asked, frame=frame), DocumentLines)
     refuse_pdf(page, is_pdf=seen.pdf)
     named = {line.head.partition(' "')[2][:60].lower(): line.head for line in seen.lines if '"' in line.head}
@@ -240,10 +232,10 @@ TOOLS = (
         name="find",
         title="Find elements",
         description=(
-            "Finds up to 20 elements of a page by words of their name, text, kind or attributes, best first, "
-            "each with a ref for other tools. Looks at all that is in the page, also out of view; not at "
-            "what is only drawn (pictures, canvas). " + DATA
+            "Finds elements by words of their name, text, kind or attributes, also out of view: "
+            "up to 20, best first, each with a ref."
         ),
+        listed="core",
         input_type=Find,
         output_type=FindOutput,
         run=find_elements,

@@ -28,13 +28,13 @@ class FormInput(ToolInput, kw_only=True):
     """Input of `form_input`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    ref: Annotated[str, Meta(description="The control, by its ref from read_page or find.")]
+    ref: str
     value: Annotated[
         str | bool | float,
         Meta(
             description=(
-                "true or false for what is switched or chosen; an option's text or value for a list, several "
-                "with commas; dates as 2026-11-22, times as 14:30; else the text. It replaces what is there."
+                "true or false for a checkbox; text or value of an option, several with commas; "
+                "2026-11-22, 14:30; else text."
             )
         ),
     ]
@@ -129,11 +129,10 @@ TOOLS = (
         name="form_input",
         title="Fill in a form control",
         description=(
-            "Sets one form control by its ref: texts, numbers, dates, colors, checkboxes, choices, lists, "
-            "editable areas. The page receives the same events as from a user; the answer has the old and "
-            "the new "
-            "value. For menus and sliders that a page has made itself use computer; for files file_upload."
+            "Sets one form control. For sliders and menus made by the page use computer; for "
+            "files file_upload."
         ),
+        search_hint="set one form field checkbox select date",
         input_type=FormInput,
         output_type=FillOutput,
         run=form_input,

@@ -12,15 +12,13 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.page import Frame, Page, look_inside
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MOST_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
-from bridge.browser_tools.tool_output import ToolOutput, ToolResult
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools.read_page import (
-    DATA,
     FRAMES_S,
     MAX_FRAMES,
-    MOST_CHARS,
-    most_chars,
     origins_of,
     readable_frames,
     refuse_pdf,
@@ -38,9 +36,8 @@ class GetPageText(ToolInput):
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
-    max_chars: (
-        Annotated[int, Meta(ge=1, description="The most that is shown. Default: 50000.")] | UnsetType
-    ) = UNSET
+    max_chars: MaxChars | UnsetType = UNSET
+    offset: Annotated[int, Meta(ge=1, le=MOST_CHARS, description="Characters to skip.")] | UnsetType = UNSET
 
 
 class PageText(ToolOutput, kw_only=True):
@@ -71,7 +68,8 @@ async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
     """Return a page's main text; if its main document has nearly none, that of its frames."""
     page = await context.open_page(given.tab_id)
     frames = readable_frames(context, await page.find_frames())
-    most = most_chars(given.max_chars)
+    start = given.offset if isinstance(given.offset, int) else 0
+    most = start + most_chars(given.max_chars)
     said = await _text_of(page, frames[0], most)
     refuse_pdf(page, is_pdf=said.pdf)
     text, source, is_cut = said.text, said.source, said.truncated
@@ -79,8 +77,11 @@ async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
         inner, is_cut = await _text_of_frames(page, frames[1 : MAX_FRAMES + 1], most - len(text) - 2)
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
+    if start and len(text) <= start:
+        raise ToolError(f"The text of tab {page.tab_id} has {len(text)} characters: give a smaller offset.")
+    text = text[start:]
     told = PageText(
-        message=_format_message(page, text, _of_what(said.source, source), most if is_cut else None)
+        message=_format_message(page, text, _of_what(said.source, source), most if is_cut else 0)
         + context.take_notes(page),
         tab_id=page.tab_id,
         title=said.title,
@@ -127,29 +128,24 @@ def _of_what(of_main: str, source: str) -> str:
     return f"{_SOURCES[of_main]} and its frames" if source == "frames" else _SOURCES[source]
 
 
-def _format_message(page: Page, text: str, of_what: str, cut_at: int | None) -> str:
+def _format_message(page: Page, text: str, of_what: str, cut_at: int) -> str:
+    """Describe the text; `cut_at` is where it was cut off, 0 if it was not."""
     if not text:
         return (
             f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
             "can be used."
         )
     message = f"{of_what} in tab {page.tab_id}: {len(text)} characters."
-    if cut_at is None:
-        return message
-    if cut_at < MOST_CHARS:
-        return f"{message} More was cut off: give a larger max_chars, or use find for what you look for."
-    return f"{message} More was cut off: {MOST_CHARS} is the most, use find for what you look for."
+    return f"{message} More was cut off: offset {cut_at} continues." if cut_at else message
 
 
 TOOLS = (
     Tool(
         name="get_page_text",
         title="Read a page's text",
-        description=(
-            "The text that a page is about: its article where there is one, without navigation and the like; "
-            "headings, lists and tables are marked. For reading; to act on the page use read_page or find. "
-            + DATA
-        ),
+        description="The main text of a page (its article where there is one), for reading.",
+        listed="core",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=GetPageText,
         output_type=PageText,
         run=get_page_text,

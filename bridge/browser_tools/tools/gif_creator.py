@@ -104,19 +104,12 @@ Switch = bool | UnsetType
 class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
     """Parts that are drawn."""
 
-    show_click_indicators: Annotated[Switch, Meta(description="A mark where something was clicked.")] = UNSET
-    show_drag_paths: Annotated[
-        Switch, Meta(description="A line from where to where something was dragged.")
-    ] = UNSET
-    show_action_labels: Annotated[Switch, Meta(description="What was done, in words.")] = UNSET
-    show_progress_bar: Annotated[Switch, Meta(description="How far it is, at the lower edge.")] = UNSET
-    show_watermark: Annotated[Switch, Meta(description="“mcpb” in a corner.")] = UNSET
-    quality: (
-        Annotated[
-            float, Meta(ge=1, le=30, description="1: large and fine, 30: small and coarse. Default: 10.")
-        ]
-        | UnsetType
-    ) = UNSET
+    show_click_indicators: Switch = UNSET
+    show_drag_paths: Switch = UNSET
+    show_action_labels: Switch = UNSET
+    show_progress_bar: Switch = UNSET
+    show_watermark: Switch = UNSET
+    quality: Annotated[float, Meta(ge=1, le=30, description="1 is best.")] | UnsetType = UNSET
 
     def make_style(self) -> gif_encoder.Style:
         """For the encoder."""
@@ -134,29 +127,15 @@ class GifCreator(ToolInput):
     """Input of `gif_creator`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    action: Annotated[
-        Literal["start_recording", "stop_recording", "export", "clear"],
-        Meta(description="start_recording, act, then export; stop_recording keeps what there is."),
-    ]
+    action: Literal["start_recording", "stop_recording", "export", "clear"]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
     coordinate: (
-        Annotated[
-            list[float],
-            Meta(
-                min_length=2,
-                max_length=2,
-                description="export: drop the GIF there, in a screenshot's pixels.",
-            ),
-        ]
+        Annotated[list[float], Meta(min_length=2, max_length=2, description="export: drop it here.")]
         | UnsetType
     ) = UNSET
-    download: Annotated[Switch, Meta(description="export: let the browser save the GIF.")] = UNSET
-    filename: (
-        Annotated[str, Meta(description="export: its name. Default: one with the time.")] | UnsetType
-    ) = UNSET
-    options: Annotated[
-        Options, Meta(description="export: what is drawn; everything unless switched off.")
-    ] | (UnsetType) = UNSET
+    download: Annotated[Switch, Meta(description="export: save it among the downloads.")] = UNSET
+    filename: str | UnsetType = UNSET
+    options: Options | (UnsetType) = UNSET
 
 
 class GifOutput(msgspec.Struct, rename="camel", kw_only=True):
@@ -287,11 +266,8 @@ TOOLS = (
     Tool(
         name="gif_creator",
         title="Record a GIF",
-        description=(
-            "Records what you do in the browser as an animated GIF, to show how something was done: "
-            "start_recording, then act (pictures of each action are kept), then export. The GIF comes as "
-            "a link and an image id; download: true also saves it through the browser."
-        ),
+        description="Records a tab while you act in it, and exports a GIF.",
+        search_hint="record screen gif animation video",
         input_type=GifCreator,
         output_type=RecordingOutput,
         run=gif_creator,

@@ -13,11 +13,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import trio
-from msgspec import UNSET, Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.devtools import CommandError, DialogError
 from bridge.browser_tools.page.page import Page, ScriptEnd, read_script_end
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
@@ -30,7 +31,6 @@ LIMIT_S = 10.0
 SPARE_S = 1.0
 PROBE_S = 3.0
 """Until a page that only waits has answered something else."""
-MAX_VALUE = 50_000
 """Characters of a value."""
 MAX_THROWN = 2000
 THROWN_LINES = 6
@@ -49,18 +49,10 @@ class Script(ToolInput):
     """Input of `javascript_tool`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    action: Annotated[Literal["javascript_exec"], Meta(description="Always javascript_exec.")]
-    text: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description=(
-                "Expression or statements; the last value comes back. `await` works at the top level; no "
-                "`return`."
-            ),
-        ),
-    ]
+    action: Literal["javascript_exec"]
+    text: Annotated[str, Meta(min_length=1, description="`await` works at the top level, `return` does not.")]
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
+    max_chars: MaxChars | UnsetType = UNSET
 
 
 class ScriptOutput(ToolOutput):
@@ -85,6 +77,8 @@ class _Script(NamedTuple):
     """As it is run."""
 
     text: str
+    max_chars: int
+    """Characters of its value that come back."""
     is_boxed: bool
     """In an array: a value of any size is only referred to by what comes back."""
 
@@ -105,7 +99,7 @@ async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     """Run it, and tell what came of it."""
     place = await context.use_tab(given.tab_id)
     page, tab_id = context.page_of(place), place.tab.tab_id
-    script = await _compile_script(page, given.text)
+    script = await _compile_script(page, given.text, most_chars(given.max_chars))
     told = await _run_script(page, script, tab_id)
     if page.origin and not context.may_see(page.origin):  # Its document is unknown by now.
         told = ScriptOutput(message=_LED_AWAY, tab_id=tab_id, type="none")
@@ -119,7 +113,7 @@ async def _run_script(page: Page, script: _Script, tab_id: int) -> ScriptOutput:
     try:
         with trio.move_on_after(LIMIT_S + SPARE_S):
             value = await _evaluate_script(page, script)
-            return _with_result(_describe_value(value), tab_id, value.type, value.text)
+            return _with_result(_describe_value(value, script.max_chars), tab_id, value.type, value.text)
         return ScriptOutput(message=await _given_up(page), tab_id=tab_id, type="none")
     except _ThrownError as error:
         return _with_result(_THREW if error.has_run else _NOT_PARSED, tab_id, "thrown", str(error))
@@ -135,15 +129,18 @@ def _with_result(message: str, tab_id: int, kind: Kind, result: str) -> ScriptOu
     return ScriptOutput(message=message, tab_id=tab_id, type=kind, result=result, untrusted=("result",))
 
 
-def _describe_value(value: _Value) -> str:
+def _describe_value(value: _Value, max_chars: int) -> str:
     about = {
         "json": "The script's value, as JSON.",
         "string": f"The script's value, a string of {value.length} characters.",
         "preview": "The script's value; what JSON has no words for is in brackets.",
         "undefined": "The script has run, and its last value is undefined.",
     }[value.type]
-    if value.length > MAX_VALUE:
-        about += f" It is cut at {MAX_VALUE} of {value.length} characters: let the script pick what you need."
+    if value.length > max_chars:
+        about += (
+            f" It is cut at {max_chars} of {value.length} characters: let the script pick what you need, or "
+            "give a larger max_chars."
+        )
     return about
 
 
@@ -184,12 +181,12 @@ async def _given_up(page: Page) -> str:
 # ── In the page ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _compile_script(page: Page, text: str) -> _Script:
+async def _compile_script(page: Page, text: str, max_chars: int) -> _Script:
     """Compile a script. Raises as `Page.run_command` does."""
     expression = text.rstrip().rstrip(";")
     if await _is_expression(page, expression):
-        return _Script(f"[({expression}\n)]", is_boxed=True)
-    return _Script(text, is_boxed=False)
+        return _Script(f"[({expression}\n)]", max_chars, is_boxed=True)
+    return _Script(text, max_chars, is_boxed=False)
 
 
 async def _evaluate_script(page: Page, script: _Script) -> _Value:
@@ -215,11 +212,11 @@ async def _text_of(page: Page, script: _Script, found: dict[str, Any]) -> _Value
         asked = {
             "objectId": object_id,
             "functionDeclaration": _making_text(),
-            "arguments": [{"value": MAX_VALUE}, {"objectId": object_id}, {"value": script.is_boxed}],
+            "arguments": [{"value": script.max_chars}, {"objectId": object_id}, {"value": script.is_boxed}],
         }
         method = "Runtime.callFunctionOn"
     else:
-        asked = {"expression": f"({_making_text()})({MAX_VALUE}, {_format_literal(found)}, false)"}
+        asked = {"expression": f"({_making_text()})({script.max_chars}, {_format_literal(found)}, false)"}
         method = "Runtime.evaluate"
     made = await _run_evaluation(page, method, {**asked, "awaitPromise": True, "returnByValue": True})
     return _decode_value(made)
@@ -314,11 +311,11 @@ TOOLS = (
         name="javascript_tool",
         title="Run JavaScript",
         description=(
-            "Runs JavaScript in the page of a tab, with the page's own variables and the user's rights "
-            "there, and gives the last value: as JSON, or as a preview of elements, functions, maps. "
-            f"Promises are waited for, {LIMIT_S:g} s at most. Return what you need, not whole documents; "
-            "the values of cookies are masked. For clicking, typing and reading the other tools are safer."
+            "Runs JavaScript in a page, with the page's variables and the user's rights, and "
+            "returns the last value. Promises are awaited."
         ),
+        search_hint="run evaluate javascript script",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=Script,
         output_type=ScriptOutput,
         run=javascript_tool,

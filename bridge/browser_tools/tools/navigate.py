@@ -45,10 +45,7 @@ class Navigate(ToolInput, kw_only=True):
         str,
         Meta(
             min_length=1,
-            description=(
-                "The address; without a scheme https:// is meant, for this machine http://. `back` and "
-                "`forward` step through the tab's history."
-            ),
+            description="URL, `back` or `forward`. Without a scheme: https, for this machine http.",
         ),
     ]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
@@ -103,7 +100,8 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
     message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
     told = NavigateOutput(message=message, tab_id=here.tab_id, url=url, title=title)
-    return ToolResult(told, rest_of_address(url), origins.get_origin(here.url))
+    said = "\n".join(filter(None, [rest_of_address(url), title]))
+    return ToolResult(told, said, origins.get_origin(here.url))
 
 
 def _has_tab(context: CallContext) -> bool:
@@ -228,10 +226,10 @@ TOOLS = (
         name="navigate",
         title="Go to an address",
         description=(
-            "Loads a URL in a tab of the user's browser and waits until it is loaded; or goes back or on "
-            "in the tab's history. Without a tab of yours, one is opened in your own tab group. The user is "
-            "signed in wherever they are."
+            "Opens a URL in a tab (your first call opens a tab of yours), or steps through its "
+            "history. The user is signed in there as usual."
         ),
+        listed="core",
         input_type=Navigate,
         output_type=NavigateOutput,
         run=navigate_tab,

@@ -11,12 +11,12 @@ from bridge.browser_tools.page.console_log import Entry
 from bridge.browser_tools.page.credential_masking import masked_url
 from bridge.browser_tools.page.event_capture import Began
 from bridge.browser_tools.page.safe_regex import compile_pattern
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools.captured_events import (
     LIMIT,
-    MAX_SHOWN,
     Limit,
     fit_latest,
     format_count,
@@ -33,23 +33,11 @@ class ReadConsole(ToolInput):
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
-    only_errors: Annotated[bool, Meta(description="Errors and what was thrown only.")] | UnsetType = (
-        msgspec.field(name="onlyErrors", default=UNSET)
-    )
-    clear: Annotated[bool, Meta(description="Forget all messages afterwards.")] | UnsetType = UNSET
-    pattern: (
-        Annotated[
-            str,
-            Meta(
-                description=(
-                    "Only messages in which this regular expression is found, in upper or lower case. No "
-                    "look-around, no back-references."
-                )
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    only_errors: bool | UnsetType = msgspec.field(name="onlyErrors", default=UNSET)
+    clear: Annotated[bool, Meta(description="Forget them afterwards.")] | UnsetType = UNSET
+    pattern: Annotated[str, Meta(description="Regular expression.")] | UnsetType = UNSET
     limit: Limit | UnsetType = UNSET
+    max_chars: MaxChars | UnsetType = UNSET
 
 
 class Message(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -88,7 +76,7 @@ async def read_console_messages(given: ReadConsole, context: CallContext) -> Too
         given.limit or LIMIT, only_errors=given.only_errors is True, fits=matches_entry
     )
     messages = [_make_message(entry) for entry in newest]
-    lines = fit_latest(MAX_SHOWN, [_message_line(message) for message in messages])
+    lines = fit_latest(most_chars(given.max_chars), [_message_line(message) for message in messages])
     messages = messages[len(messages) - len(lines) :]
     sentences = [_BEGAN_CONSOLE[began], format_count("message", len(lines), found, capture)]
     if given.clear is True:
@@ -137,11 +125,11 @@ TOOLS = (
         name="read_console_messages",
         title="Read the console",
         description=(
-            "What a tab's page has written to its console and thrown: errors, warnings, logs, rejected "
-            "promises, failed loads, with place and stack. Capturing begins with the first call for a tab "
-            "and is kept up; leaving for another site forgets what was there. Narrow it with onlyErrors or "
-            "pattern."
+            "What a page has written to its console and thrown, with place and stack. Capturing "
+            "begins with the first call for a tab."
         ),
+        search_hint="console log error exception debug",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=ReadConsole,
         output_type=Messages,
         run=read_console_messages,

@@ -14,13 +14,13 @@ from bridge.browser_tools.page.devtools import CommandError
 from bridge.browser_tools.page.event_capture import Began
 from bridge.browser_tools.page.network_log import Request
 from bridge.browser_tools.page.page import Page
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools.captured_events import (
     KEPT_BODY_BYTES,
     LIMIT,
-    MAX_SHOWN,
     SENT_BODY_BYTES,
     Limit,
     fit_latest,
@@ -33,8 +33,6 @@ from bridge.browser_tools.tools.captured_events import (
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import multi_line, truncate
 
-MAX_BODY = 20_000
-"""Characters of a body."""
 TEXT_KINDS = ("text/", "xml", "json", "javascript")
 
 
@@ -43,11 +41,12 @@ class ReadNetwork(ToolInput):
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
-    url_pattern: Annotated[str, Meta(description="Only requests with this in their URL.")] | UnsetType = (
-        msgspec.field(name="urlPattern", default=UNSET)
+    url_pattern: Annotated[str, Meta(description="Part of the URL.")] | UnsetType = msgspec.field(
+        name="urlPattern", default=UNSET
     )
-    clear: Annotated[bool, Meta(description="Forget all requests afterwards.")] | UnsetType = UNSET
+    clear: Annotated[bool, Meta(description="Forget them afterwards.")] | UnsetType = UNSET
     limit: Limit | UnsetType = UNSET
+    max_chars: MaxChars | UnsetType = UNSET
 
 
 class Exchange(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -99,9 +98,10 @@ async def read_network_requests(given: ReadNetwork, context: CallContext) -> Too
 
     newest, found = capture.log.find_latest(given.limit or LIMIT, fits=matches_request)
     is_one = bool(wanted) and len(newest) == 1 and may_read(origins.get_origin(newest[0].url))
-    content = await _read_content(page, newest[0]) if is_one else None
+    most = most_chars(given.max_chars)
+    content = await _read_content(page, newest[0], most // 2) if is_one else None
     requests = [_make_exchange(request) for request in newest]
-    lines = fit_latest(MAX_SHOWN, [_exchange_line(request) for request in requests])
+    lines = fit_latest(most, [_exchange_line(request) for request in requests])
     requests = requests[len(requests) - len(lines) :]
     sentences = [_BEGAN_NETWORK[began], format_count("request", len(lines), found, capture)]
     if found and content is None:
@@ -160,22 +160,22 @@ def _exchange_line(request: Exchange) -> str:
     return f"{request.time} {request.method} {request.url} → {status} ({', '.join(filter(None, about))})"
 
 
-async def _read_content(page: Page, request: Request) -> Content:
+async def _read_content(page: Page, request: Request, max_body: int) -> Content:
     return Content(
         masked_headers(request.headers),
-        _sent_body(request),
+        _sent_body(request, max_body),
         masked_headers(request.response_headers),
-        await _response_body(page, request),
+        await _response_body(page, request, max_body),
     )
 
 
-def _sent_body(request: Request) -> str:
+def _sent_body(request: Request, max_body: int) -> str:
     if request.has_body and not request.sent:
         return f"(not text, or more than {SENT_BODY_BYTES} bytes)"
-    return _shown_body(request.sent)
+    return _shown_body(request.sent, max_body)
 
 
-async def _response_body(page: Page, request: Request) -> str:
+async def _response_body(page: Page, request: Request, max_body: int) -> str:
     if request.is_redirected or request.status is None:
         return ""
     try:
@@ -189,11 +189,11 @@ async def _response_body(page: Page, request: Request) -> str:
         if not any(kind in request.mime_type for kind in TEXT_KINDS):
             return f"({request.mime_type or 'binary'}, {len(data)} bytes, no text)"
         body = data.decode(errors="replace")
-    return _shown_body(body)
+    return _shown_body(body, max_body)
 
 
-def _shown_body(text: str) -> str:
-    return truncate(multi_line(masked_body(text[: 2 * MAX_BODY])), MAX_BODY)
+def _shown_body(text: str, max_body: int) -> str:
+    return truncate(multi_line(masked_body(text[: 2 * max_body])), max_body)
 
 
 def _content_text(content: Content) -> str:
@@ -215,12 +215,12 @@ TOOLS = (
         name="read_network_requests",
         title="Read network requests",
         description=(
-            "The requests of a tab: method, URL, status, type, size, duration, why one failed. Capturing "
-            "begins with the first call for a tab: call it, then load the page or do what makes the "
-            "requests, then call it again. With a urlPattern that leaves one request, its headers and "
-            "bodies are shown too; passwords, tokens and cookies are masked. Leaving for another site "
-            "forgets what was there."
+            "The requests of a tab, since the first call for it: call it, load the page, call it "
+            "again. A urlPattern that leaves one request shows its headers and bodies; secrets "
+            "are masked."
         ),
+        search_hint="network http request response header api debug",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=ReadNetwork,
         output_type=Requests,
         run=read_network_requests,

@@ -31,8 +31,8 @@ class ResizeWindow(ToolInput):
     """Input of `resize_window`."""
 
     always: ClassVar[tuple[str, ...]] = ("tabId",)
-    width: Annotated[int, Meta(ge=1, le=7680, description="Of the whole window, in CSS pixels.")]
-    height: Annotated[int, Meta(ge=1, le=4320, description="Of the whole window, with its bars.")]
+    width: Annotated[int, Meta(ge=1, le=7680, description="CSS pixels.")]
+    height: Annotated[int, Meta(ge=1, le=4320)]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
@@ -133,10 +133,8 @@ TOOLS = (
     Tool(
         name="resize_window",
         title="Resize the window",
-        description=(
-            "Sets the size of the window that holds a tab, to see how a page looks then or more of it. "
-            "The user sees the same window. Take a screenshot afterwards: coordinates change."
-        ),
+        description="Changes the size of a tab's window, for instance to that of a phone.",
+        search_hint="window viewport size mobile responsive",
         input_type=ResizeWindow,
         output_type=ResizeOutput,
         run=resize_window,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
@@ -242,9 +243,10 @@ TOOLS = (
         name="shortcuts_list",
         title="Shortcuts",
         description=(
-            "Lists the shortcuts that the user has written down: named sequences of browser steps, each with "
-            "its parameters. Look here first when the user names a routine or types a command with a slash."
+            "Lists the user's shortcuts: named sequences of browser steps, with their parameters. "
+            "Look here when the user names a routine or a /command."
         ),
+        search_hint="user shortcut macro routine",
         input_type=ListShortcuts,
         output_type=ShortcutsOutput,
         run=shortcuts_list,
@@ -253,10 +255,9 @@ TOOLS = (
     Tool(
         name="shortcuts_execute",
         title="Run a shortcut",
-        description=(
-            "Runs one of the user's shortcuts, by id or command, to its end or to the first step that fails; "
-            "what each step found comes back, as from browser_batch. With tabId its steps begin in that tab."
-        ),
+        description="Runs one of the user's shortcuts to its end, or to the first step that fails.",
+        search_hint="run shortcut macro routine",
+        max_result_chars=MAX_RESULT_CHARS,
         input_type=ExecuteShortcut,
         output_type=ExecuteOutput,
         run=shortcuts_execute,

@@ -50,10 +50,9 @@ class NoArguments(ToolInput, kw_only=True):
 class TabsContext(ToolInput, kw_only=True):
     """Input of `tabs_context_mcp`."""
 
-    create_if_empty: (
-        Annotated[bool, Meta(description="Open an empty tab in a new tab group if you have no tab yet.")]
-        | UnsetType
-    ) = field(name="createIfEmpty", default=UNSET)
+    create_if_empty: Annotated[bool, Meta(description="Open a tab if you have none.")] | UnsetType = field(
+        name="createIfEmpty", default=UNSET
+    )
 
 
 class NewTab(ToolOutput, kw_only=True):
@@ -143,11 +142,12 @@ def _list_tab(context: CallContext, tab: wire.Tab) -> ListedTab:
 
 def _format_tab(tab: ListedTab, *, is_current: bool) -> str:
     current = ", current" if is_current else ""
-    return f"tab {tab.tab_id} ({tab.access}{current}) “{tab.title}” {tab.url}"
+    loading = ", loading" if tab.status == "loading" else ""
+    return f"tab {tab.tab_id} ({tab.access}{current}{loading}) “{tab.title}” {tab.url}"
 
 
 def _format_message(own: int, others: int, *, may_open: bool) -> str:
-    have = "You have no tab yet: tabs_create_mcp opens one."
+    have = "You have no tab yet: navigate opens one."
     if not may_open:
         have = "You have no tab, and policy.read_only lets you open none."
     if own:
@@ -165,7 +165,8 @@ TOOLS = (
     Tool(
         name="tabs_context",
         title="Your tabs",
-        description=_CONTEXT_WORDS + "The same as tabs_context_mcp.",
+        description="Lists the tabs that you may use, and the current one.",
+        listed="core",
         input_type=NoArguments,
         output_type=Context,
         run=tabs_context,
@@ -174,7 +175,8 @@ TOOLS = (
     Tool(
         name="tabs_create",
         title="New tab",
-        description="Opens an empty tab in your own tab group. The same as tabs_create_mcp.",
+        description="Opens an empty tab in the background; it becomes your current tab.",
+        search_hint="open new tab",
         input_type=NoArguments,
         output_type=NewTab,
         run=tabs_create,
@@ -182,7 +184,8 @@ TOOLS = (
     Tool(
         name="tabs_context_mcp",
         title="Your tabs",
-        description=_CONTEXT_WORDS + "Call it first: other tools take tab ids from here.",
+        description="The same as tabs_context, by the name that Claude in Chrome gives it.",
+        listed="claude-in-chrome",
         input_type=TabsContext,
         output_type=Context,
         run=tabs_context_mcp,
@@ -191,7 +194,8 @@ TOOLS = (
     Tool(
         name="tabs_create_mcp",
         title="New tab",
-        description="Opens an empty tab in your tab group, in the background. It becomes your current tab.",
+        description="The same as tabs_create, by the name that Claude in Chrome gives it.",
+        listed="claude-in-chrome",
         input_type=NoArguments,
         output_type=NewTab,
         run=tabs_create,
@@ -199,7 +203,8 @@ TOOLS = (
     Tool(
         name="tabs_close_mcp",
         title="Close a tab",
-        description="Closes one of your tabs. With the last one your tab group is gone.",
+        description="Closes one of your tabs.",
+        search_hint="close tab",
         input_type=CloseTab,
         output_type=CloseOutput,
         run=tabs_close,

@@ -101,9 +101,9 @@ async def dev_utils(given: DevUtils, context: CallContext) -> ToolResult:
         case "delay":
             return await _wait_delay(given.seconds)
         case "info":
-            return ToolResult(
-                DevUtilsOutput(message=_format_versions(), action=action, info=_format_info(context))
-            )
+            info = _format_info(context)
+            message = f"{_format_versions()}\n{msgspec.json.encode(info).decode()}"
+            return ToolResult(DevUtilsOutput(message=message, action=action, info=info))
         case _:
             raise ToolError(f"There is no action {action}; there are info, echo, delay and fail.")
 
@@ -152,6 +152,7 @@ TOOLS = (
             "Call it when you are done in the browser and begin to write your answer: the browser takes away "
             "its warning that it is being controlled. Captures and recordings go on. No other tool needs it."
         ),
+        listed="claude-in-chrome",
         input_type=NoArguments,
         output_type=Answering,
         run=turn_answer_start,
@@ -164,6 +165,7 @@ TOOLS = (
             "Call it when your answer is complete: it lists the tabs that this session still has open. "
             "Nothing depends on it."
         ),
+        listed="claude-in-chrome",
         input_type=NoArguments,
         output_type=Answering,
         run=turn_answer_complete,
@@ -176,6 +178,7 @@ TOOLS = (
             "For trying out a client, not for work in pages: versions, session and browsers, an echo, a "
             "delay, a failure on demand."
         ),
+        listed="claude-in-chrome",
         input_type=DevUtils,
         output_type=DevUtilsOutput,
         run=dev_utils,

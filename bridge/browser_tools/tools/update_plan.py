@@ -36,13 +36,8 @@ _LEAVING = ("navigate", "tabs_close_mcp")
 class UpdatePlan(ToolInput):
     """Input of `update_plan`."""
 
-    domains: Annotated[
-        list[str],
-        Meta(description="The sites, as `shop.example` (https is meant) or `http://localhost:3000`."),
-    ]
-    approach: Annotated[
-        list[str], Meta(description="What you will do there: a few short steps, by their outcome.")
-    ]
+    domains: Annotated[list[str], Meta(description="Sites, such as shop.example.")]
+    approach: Annotated[list[str], Meta(description="A few short steps.")]
 
 
 class PlanOutput(ToolOutput, kw_only=True):
@@ -132,12 +127,9 @@ def _not_approved(sites: list[str], *, is_declined: bool) -> ToolResult:
 class CheckPermissions(ToolInput, forbid_unknown_fields=False):
     """Input of `permissions_check`."""
 
-    tool: Annotated[str, Meta(description="Which browser tool. Default: any.")] | UnsetType = UNSET
-    url: Annotated[str, Meta(description="The address that it would open.")] | UnsetType = UNSET
-    tab_id: (
-        Annotated[int, Meta(description="The tab in which it would act. Default: none, or your current tab.")]
-        | UnsetType
-    ) = field(name="tabId", default=UNSET)
+    tool: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    tab_id: int | UnsetType = field(name="tabId", default=UNSET)
 
 
 class Permission(ToolOutput, kw_only=True):
@@ -221,10 +213,10 @@ TOOLS = (
         name="update_plan",
         title="Ask for approval of a plan",
         description=(
-            "Shows the user the sites that you will visit and what you will do there, and waits for their "
-            "approval; these sites then count as approved for this session. Call it before longer work, and "
-            "again when the plan changes. If they decline, do not carry it out."
+            "Shows the user your plan and its sites, and waits for their approval, which lasts "
+            "for this session."
         ),
+        search_hint="plan approval of user",
         input_type=UpdatePlan,
         output_type=PlanOutput,
         run=update_plan,
@@ -233,9 +225,10 @@ TOOLS = (
         name="permissions_check",
         title="What would be allowed",
         description=(
-            "Says whether a browser tool would be allowed at an address or in a tab, whether the user would "
-            "be asked first, and which rule decides. It does nothing and asks no user."
+            "Says whether a tool may be used at an address or in a tab, or whether the user would "
+            "be asked first."
         ),
+        search_hint="permission allowed site",
         input_type=CheckPermissions,
         output_type=Permission,
         run=permissions_check,

@@ -44,9 +44,8 @@ def accept_arguments(tool: str, raw: bytes) -> AcceptedArguments:
 @cache
 def _accepted_names() -> dict[str, set[str]]:
     """Return the accepted arguments of each tool that rejects others."""
-    schemas = {tool.name: tool.definition["inputSchema"] for tool in read_definitions()}
     return {
-        name: set(schema["properties"])
-        for name, schema in schemas.items()
-        if not schema.get("additionalProperties", True)
+        tool.name: set(tool.definition["inputSchema"]["properties"])
+        for tool in read_definitions()
+        if not tool.accepts_unknown
     }

@@ -60,7 +60,7 @@ class ChannelSessions:
         shown = "" if call.session_scope is UNSET else single_line(call.session_scope.display_name, MAX_SAID)
         title = " ".join(filter(None, [shown or client, f"({self._program})"]))
         named = wire.ClientInfo(name=client or self._program)
-        return Session(secrets.token_hex(8), title=title, client=named, is_local=True)
+        return Session(secrets.token_hex(8), title=title, client=named, is_local=True, is_structured=True)
 
     def _end_one(self, busy: Iterable[Session]) -> bool:
         working = {session.id for session in busy}

@@ -191,7 +191,10 @@ class HttpSessions:
         *,
         idle_s: float,
         closes_tabs: bool,
+        is_structured: bool = False,
     ) -> None:
+        """Open sessions; those of clients that do not say otherwise are structured if `is_structured` is."""
+        self._is_structured = is_structured
         self._router = router
         self._notify_hosts = notify_hosts
         self._idle_s = idle_s
@@ -211,25 +214,30 @@ class HttpSessions:
             task_status.started()
             await self._end_idle_sessions()
 
-    async def open(self, transport: str, principal: Principal) -> HttpSession:
-        """Open a session under a secret id of 128 random bits.
+    async def open(
+        self, transport: str, principal: Principal, *, is_structured: bool | None = None
+    ) -> HttpSession:
+        """Open a session under a secret id of 128 random bits; `is_structured` None: as configured.
 
         Raises:
             RequestRejected: too many sessions are in use (429).
         """
-        return await self._open_session(f"session_{secrets.token_hex(16)}", transport, principal)
+        key = f"session_{secrets.token_hex(16)}"
+        return await self._open_session(key, transport, principal, is_structured)
 
-    async def open_shared(self, principal: Principal) -> HttpSession:
+    async def open_shared(self, principal: Principal, *, is_structured: bool | None = None) -> HttpSession:
         """Return the session that all requests of a principal share; open it if it does not exist.
 
+        Requests that say whether results are structured share another one than those that do not.
+
         Raises:
             RequestRejected: too many sessions are in use (429).
         """
-        key = f"stateless {principal.key}"
+        key = f"stateless {principal.key}{'' if is_structured is None else f' {is_structured}'}"
         if (found := self._open.get(key)) and not found.has_ended:
             await found.wait_begun()
             return found
-        return await self._open_session(key, STATELESS, principal)
+        return await self._open_session(key, STATELESS, principal, is_structured)
 
     def find(self, transport: str, key: str, principal: Principal) -> HttpSession:
         """Return the session with this id that was opened over this transport.
@@ -256,10 +264,17 @@ class HttpSessions:
         for session in self:
             session.end()
 
-    async def _open_session(self, key: str, transport: str, principal: Principal) -> HttpSession:
+    async def _open_session(
+        self, key: str, transport: str, principal: Principal, is_structured: bool | None
+    ) -> HttpSession:
         assert self._nursery, "sessions are opened while `run` runs"
         self._check_session_limit()
-        hub_session = Session(secrets.token_hex(8), is_local=principal.is_local, principal=principal.name)
+        hub_session = Session(
+            secrets.token_hex(8),
+            is_local=principal.is_local,
+            principal=principal.name,
+            is_structured=self._is_structured if is_structured is None else is_structured,
+        )
         server = McpServer(self._router, hub_session, self._notify, where=_format_location(principal))
         session = HttpSession(key, transport, principal, server, hub_session)
         self._open[key] = session

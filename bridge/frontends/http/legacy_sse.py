@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from bridge.frontends.http.event_store import SessionStream
 from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.frontends.http.json_rpc_body import decode_message
+from bridge.frontends.http.session_options import is_structured
 from http_serving.error_responses import RequestRejected, method_not_allowed
 from http_serving.peer_credentials import principal_of
 from http_serving.request_body import read_json_body
@@ -56,7 +57,9 @@ class _SseEndpoint:
         request = Request(scope, receive, send)
         if request.method != "GET":  # a HEAD would open a session without a stream
             raise method_not_allowed(request.method, "/sse", ["GET"])
-        session = await self._sessions.open(TRANSPORT, principal_of(request))
+        session = await self._sessions.open(
+            TRANSPORT, principal_of(request), is_structured=is_structured(request)
+        )
         session.standalone = stream = _LegacyEventStream("", session.end)
         stream.write_event(b"endpoint", f"/message?sessionId={session.key}".encode())
         pump = partial(stream.pump, keep_alive_s=math.inf)

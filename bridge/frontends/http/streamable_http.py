@@ -24,6 +24,7 @@ from bridge.frontends.http.event_store import KEEP_ALIVE_S, EventStream
 from bridge.frontends.http.http_sessions import HttpSession, HttpSessions
 from bridge.frontends.http.json_rpc_body import decode_message
 from bridge.frontends.http.mcp_headers import CheckedRequest, HeaderError
+from bridge.frontends.http.session_options import is_structured
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.mcp_server import HANDSHAKE_VERSIONS
 from bridge.mcp_session.session import load_package
@@ -103,7 +104,9 @@ class StreamableHttp:
         if SESSION_ID in request.headers:
             return self._find_session(request)
         if message.method == "initialize" and message.is_request:
-            session = await self._sessions.open(TRANSPORT, principal_of(request))
+            session = await self._sessions.open(
+                TRANSPORT, principal_of(request), is_structured=is_structured(request)
+            )
             session.is_primed = _negotiated_version(message) in _PRIMED_VERSIONS
             return session
         text = "Mcp-Session-Id is missing: send initialize first, then the id in the header of its response"
@@ -178,7 +181,9 @@ class StreamableHttp:
         if message.method == "subscriptions/listen" and not _accepts_events(request):
             text = "subscriptions/listen needs an event stream: send Accept: text/event-stream"
             raise RequestRejected(HTTPStatus.NOT_ACCEPTABLE, text)
-        session = await self._sessions.open_shared(principal_of(request))
+        session = await self._sessions.open_shared(
+            principal_of(request), is_structured=is_structured(request)
+        )
         with session.in_use():
             if error := await _check_parameter_headers(session, request, checked):
                 await _respond_with_error(request, send, bytes(message.id), error)

@@ -322,7 +322,7 @@ def test_a_tab_that_the_browser_has_put_to_sleep_is_loaded_again(tools: Tools, b
         assert monotonic() < until
     read = tools.done("read_page", tabId=asleep.pop())
     assert "The keeper's winter" in read.structured["outline"]
-    assert "tabs_context_mcp lists your tabs" in tools.refused("read_page", tabId=tab_id)
+    assert "tabs_context lists your tabs" in tools.refused("read_page", tabId=tab_id)
 
 
 def test_a_dialog_that_is_open_has_to_be_answered_first(tools: Tools) -> None:
@@ -357,10 +357,10 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
             {"selector": "#a"},
             "there is no argument selector; there are tabId, filter, depth, ref_id, max_chars",
         ),
-        ("read_page", {"tabId": 1}, "tabs_context_mcp lists your tabs"),
+        ("read_page", {"tabId": 1}, "tabs_context lists your tabs"),
         ("find", {"query": ""}, "query has at least 1 character"),
         ("find", {}, "query is missing"),
-        ("find", {"query": "a", "tabId": 1}, "tabs_context_mcp lists your tabs"),
+        ("find", {"query": "a", "tabId": 1}, "tabs_context lists your tabs"),
         ("get_page_text", {"max_chars": 0}, "max_chars is at least 1"),
         ("get_page_text", {"tabId": "one"}, "tabId is a whole number, not text"),
     ):

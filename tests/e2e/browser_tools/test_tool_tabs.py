@@ -159,7 +159,7 @@ def test_a_tab_that_is_gone_is_said_to_be(tools: Tools) -> None:
     tab = tools.open_site("search.html")
     tools.done("tabs_close_mcp", tabId=tab)
     assert f"No such tab: tab {tab}. Nothing was run." in tools.refused("read_page", tabId=tab)
-    assert "tabs_context_mcp lists your tabs" in tools.refused("read_page", tabId=str(tab))
+    assert "tabs_context lists your tabs" in tools.refused("read_page", tabId=str(tab))
     assert "tabId is a whole number" in tools.refused("read_page", tabId="the first")
 
 

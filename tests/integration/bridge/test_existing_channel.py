@@ -106,6 +106,8 @@ async def test_its_tools_have_the_names_and_schemas_of_ours(other: OtherBrowser)
     async with client_of() as client:
         listed = {tool["name"]: tool for tool in (await client.ask("tools/list"))["tools"]}
     for tool in all_tools().values():
+        if tool.listed == "claude-in-chrome":
+            continue
         assert listed[tool.name]["inputSchema"] == tool.make_definition()["inputSchema"]
         assert listed[tool.name]["outputSchema"]["required"] == ["message"]
 

@@ -43,7 +43,7 @@ async def client(transport: PlayedTransport, session: Session) -> AsyncIterator[
 
 @pytest.fixture
 def session() -> Session:
-    return Session("s1")
+    return Session("s1", is_structured=True)
 
 
 async def begin(client: McpLines, era: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ import trio
 from mcp_types import ListResourcesResult, ReadResourceResult
 
 from bridge.hub.audit_records import CallRecord
-from bridge.hub.client_session import Session
-from bridge.hub.providers import Resource
+from bridge.hub.client_session import ListForm, Session
+from bridge.hub.providers import NoProvider, Resource
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, DiscoveryFinished
@@ -27,12 +27,12 @@ OLD = Resource("mcpb://pictures/img_1", "img_1", "image/png", b"older")
 ERAS = pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
 
 
-class Album:
+class Album(NoProvider):
     """A `Provider` that has made two pictures for one session."""
 
-    names = ()
+    names: Container[str] = ()
 
-    def definitions(self) -> list[dict[str, Any]]:
+    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
         return []
 
     async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:

@@ -140,7 +140,14 @@ async def test_all_data_of_an_event_is_on_one_line() -> None:
 async def listening_in_process(send: Send) -> AsyncIterator[HttpSession]:
     """The session of a client without a socket, so that the test may say what time it is."""
     state = {"connection": ConnectionOf(Peer(Kind.OURS, "127.0.0.1"))}
-    scope: Scope = {"type": "http", "method": "GET", "path": "/sse", "headers": [], "state": state}
+    scope: Scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/sse",
+        "query_string": b"",
+        "headers": [],
+        "state": state,
+    }
     running = HttpSessions(Router(PlayedTransport()), lambda _: None, idle_s=60, closes_tabs=False)
     (listen, _) = legacy_sse.build_routes(running)
     async with trio.open_nursery() as nursery:

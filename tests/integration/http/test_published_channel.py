@@ -369,7 +369,7 @@ async def test_tabs_are_told_in_the_words_that_its_clients_read_ids_from(short_t
     async with published(short_tmp) as served, served.connected() as client:
         none = await client.call("tabs_context_mcp")
         assert json.loads(texts(none)[0]) == {"availableTabs": []}
-        assert "tabs_create_mcp" in texts(none)[1]
+        assert "navigate opens one" in texts(none)[1]
         created = await client.call("tabs_create_mcp")
         assert texts(created)[0] == "Created new tab. Tab ID: 101"
         told = json.loads(texts(await client.call("tabs_context_mcp"))[0])

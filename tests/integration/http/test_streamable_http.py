@@ -728,3 +728,32 @@ async def test_when_the_server_ends_open_calls_are_answered_and_streams_end() ->
                     pass
     assert answer["error"]["message"] == "Connection closed"
     assert served.transport.given_up == held
+
+
+# ── Structured results ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("setting", "url", "is_structured"),
+    [
+        (False, "/mcp", False),
+        (False, "/mcp?structured=1", True),
+        (True, "/mcp", True),
+        (True, "/mcp?structured=0", False),
+    ],
+)
+async def test_results_are_structured_where_the_url_or_the_setting_says_so(
+    setting: bool, url: str, is_structured: bool
+) -> None:
+    async with open_front(HttpSettings(structured=setting)) as served, served.client() as client:
+        name = "list_page_tools"
+        asked = request(1, "tools/call", {"_meta": ENVELOPE, "name": name, "arguments": {}})
+        response = await client.post(url, json=asked, headers=stateless("tools/call", name))
+        assert ("structuredContent" in response.json()["result"]) is is_structured
+
+
+async def test_another_value_than_0_or_1_is_a_bad_request() -> None:
+    async with open_front() as served, served.client() as client:
+        response = await client.post("/mcp?structured=yes", json=request(1, "initialize", INITIALIZE))
+        assert response.status_code == 400
+        assert "structured in the URL must be 1 or 0" in response.text

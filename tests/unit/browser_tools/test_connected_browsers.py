@@ -59,7 +59,7 @@ async def test_a_session_works_where_it_has_tabs_until_it_chooses(tools: PlayedT
     tools.transport.announce("h2", wire.TabChanged(tab=own_tab(4)))
     assert await devices(tools) == {"work": False, "home": True}
     told = await tools.call("select_browser", deviceId="work")
-    assert told.text == "You work in Work from now on. tabs_context_mcp lists your tabs there."
+    assert told.text == "You work in Work from now on. tabs_context lists your tabs there."
     assert await devices(tools) == {"work": True, "home": False}
     await tools.call("tabs_create_mcp")
     assert tools.transport.asked[-1].tab.host == "h1"
@@ -114,7 +114,7 @@ async def test_the_person_chooses_by_name_where_there_are_several(tools: PlayedT
     tools.says("Home")
     told = await tools.call("switch_browser")
     assert told.structured == {
-        "message": "You work in Home from now on. tabs_context_mcp lists your tabs there.",
+        "message": "You work in Home from now on. tabs_context lists your tabs there.",
         "untrusted": [],
         "deviceId": "home",
         "name": "Home",

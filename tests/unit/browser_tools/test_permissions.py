@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import QUESTION_S
@@ -41,7 +41,7 @@ HANDED_OVER = at(f"{SHOP}/", 4, handed_over=True)
 @pytest.mark.parametrize(
     ("tabs", "tab_id", "says"),
     [
-        ("own", 2, "tab 2 belongs to another client. Nothing was run. tabs_context_mcp lists your tabs."),
+        ("own", 2, "tab 2 belongs to another client. Nothing was run. tabs_context lists your tabs."),
         ("any", 2, "tab 2 belongs to another client"),
         ("ask", 2, "tab 2 belongs to another client"),
         (
@@ -49,7 +49,7 @@ HANDED_OVER = at(f"{SHOP}/", 4, handed_over=True)
             3,
             "tab 3 is the user's own. Nothing was run. They can hand it over in the extension's popup",
         ),
-        ("own", 7, "No such tab: tab 7. Nothing was run. tabs_context_mcp lists your tabs; the"),
+        ("own", 7, "No such tab: tab 7. Nothing was run. tabs_context lists your tabs; the"),
     ],
 )
 async def test_a_tab_that_is_not_the_session_s_is_refused_with_what_can_be_done(
@@ -459,8 +459,8 @@ async def test_read_only_lets_a_session_see_its_tabs_and_take_pictures_but_open_
         assert "policy.read_only is on" in saving
     clicking = await tools.ask_fails("computer", action="left_click", tabId=1, coordinate=[1, 1])
     assert "policy.read_only is on and computer changes something" in clicking
-    listed = {tool["name"] for tool in tools.tools.definitions()}
-    assert {"tabs_context_mcp", "computer", "read_page"} <= listed
+    listed = {tool["name"] for tool in tools.tools.definitions(ListForm())}
+    assert {"tabs_context", "computer", "read_page"} <= listed
     assert not {"navigate", "form_input", "tabs_create_mcp"} & listed
 
 

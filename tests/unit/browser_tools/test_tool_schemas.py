@@ -1,8 +1,10 @@
-"""What clients see of the browser's own tools: the schemas that they know from elsewhere, titles, hints."""
+"""What clients see of the browser's own tools: the arguments that they know from elsewhere, titles, hints."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_runner import all_tools
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
+from bridge.hub.meta_tools import TOOLS as META_TOOLS
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/tool_schemas.json").read_text())
 """The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""
 TOOLS = all_tools()
-MAX_DESCRIPTION = 900
+MAX_DESCRIPTION = 300
 """Characters: every conversation carries all of them."""
 
 READ_ONLY = {
@@ -48,18 +51,51 @@ DESTRUCTIVE = {
 every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 
 
-def without_descriptions(schema: Any) -> Any:
-    """The same, but for what is there to be read. A property may be called `description`."""
+ADDED = {
+    "get_page_text": {"offset"},
+    "javascript_tool": {"max_chars"},
+    "read_console_messages": {"max_chars"},
+    "read_network_requests": {"max_chars"},
+}
+"""Arguments that only ours have."""
+UNEXPLAINED = {"action", "filename", "options", "ref", "tool", "url"}
+"""Arguments whose name says enough."""
+
+SCHEMA_KEYWORDS = {
+    "type",
+    "description",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "anyOf",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "contentEncoding",
+}
+"""Keywords that function schemas of Gemini (`Schema` of its API) and of OpenAI (strict off) both take."""
+
+
+def described(schema: Any) -> Any:
+    """Type and limits, in the one spelling that both sides have."""
     match schema:
         case {"properties": dict(properties), **rest}:
-            plain = {name: without_descriptions(member) for name, member in properties.items()}
-            return {**without_descriptions(rest), "properties": plain}
+            return {**described(rest), "properties": {name: described(it) for name, it in properties.items()}}
+        case {"const": value, **rest}:
+            return described({**rest, "enum": [value]})
         case {"enum": list(values), **rest}:  # their order says nothing
-            return {**without_descriptions(rest), "enum": sorted(values)}
+            return {**described(rest), "enum": sorted(values)}
+        case {"type": [*types], **rest}:
+            return described({**rest, "anyOf": [{"type": name} for name in types]})
         case dict():
-            return {name: without_descriptions(it) for name, it in schema.items() if name != "description"}
+            left_out = ("description", "additionalProperties")
+            return {name: described(it) for name, it in schema.items() if name not in left_out and it != []}
         case list():
-            return [without_descriptions(item) for item in schema]
+            return [described(item) for item in schema]
         case _:
             return schema
 
@@ -69,9 +105,33 @@ def test_all_of_them_are_there_and_no_others() -> None:
 
 
 @every_tool
-def test_the_input_schema_is_the_one_that_clients_know(tool: Tool[Any, Any]) -> None:
-    known = without_descriptions(KNOWN[tool.name])
-    assert without_descriptions(tool.make_definition()["inputSchema"]) == known
+def test_the_arguments_are_those_that_clients_know(tool: Tool[Any, Any]) -> None:
+    schema = described(tool.make_definition()["inputSchema"])
+    added = {name: schema["properties"].pop(name) for name in ADDED.get(tool.name, ())}
+    assert schema == described(KNOWN[tool.name])
+    assert not added.keys() & set(schema.get("required", ()))
+
+
+def subschemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for member in [*inner, *([schema["items"]] if "items" in schema else [])]:
+        yield from subschemas(member)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [*META_TOOLS, *(tool.make_definition() for tool in TOOLS.values())],
+    ids=lambda definition: definition["name"],
+)
+def test_the_schema_is_one_that_models_apis_take(definition: dict[str, Any]) -> None:
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,44}", definition["name"])
+    for schema in subschemas(definition["inputSchema"]):
+        assert schema.keys() <= SCHEMA_KEYWORDS
+        assert isinstance(schema.get("type", "object"), str)
+        assert ("items" in schema) == (schema.get("type") == "array")
+        assert all(isinstance(value, str) for value in schema.get("enum", ()))
+        assert set(schema.get("required", ())) <= schema.get("properties", {}).keys()
 
 
 @every_tool
@@ -88,9 +148,11 @@ def test_it_has_a_title_a_description_of_a_bounded_length_and_described_argument
 ) -> None:
     definition = tool.make_definition()
     assert definition["title"]
-    assert 40 < len(definition["description"]) <= MAX_DESCRIPTION
+    assert 15 < len(definition["description"]) <= MAX_DESCRIPTION
     properties = definition["inputSchema"]["properties"]
-    assert [name for name, schema in properties.items() if not schema.get("description")] == []
+    unexplained = {name for name, schema in properties.items() if not schema.keys() & {"description", "enum"}}
+    plain = {name for name in unexplained if properties[name]["type"] in ("boolean", "integer", "number")}
+    assert unexplained - plain <= UNEXPLAINED
 
 
 @every_tool

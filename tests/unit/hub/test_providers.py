@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -12,9 +13,9 @@ import trio.testing
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord, FinishedCall, Record
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session
 from bridge.hub.page_call import Outcome
-from bridge.hub.providers import Resource
+from bridge.hub.providers import NoProvider, Resource
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
@@ -29,10 +30,10 @@ NOTHING = Arguments(b"{}")
 SESSION = Session("ours")
 
 
-class Whistle:
+class Whistle(NoProvider):
     """A `Provider` with one tool, which waits until it may end."""
 
-    names = ("whistle",)
+    names: Container[str] = ("whistle",)
 
     def __init__(self) -> None:
         self.ending: Answer | Exception = Answer(DONE, is_error=False)
@@ -40,7 +41,7 @@ class Whistle:
         self.was_cancelled = False
         self.released: list[Session] = []
 
-    def definitions(self) -> list[dict[str, Any]]:
+    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
         return [{"name": "whistle", "description": "Whistles.", "inputSchema": {"type": "object"}}]
 
     async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:
@@ -162,7 +163,7 @@ async def test_the_end_of_a_session_is_told(router: Router, whistle: Whistle) ->
 class OwnTools(Whistle):
     """The browser's own, as far as their names are known."""
 
-    names = ("navigate",)
+    names: Container[str] = ("navigate",)
 
 
 async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: trio.Nursery) -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.hub.public_names import MAX_NAME, Place, ToolNamer, domain_name, domain_of, public_names
+from bridge.hub.public_names import (
+    MAX_NAME,
+    Place,
+    ToolNamer,
+    domain_name,
+    domain_of,
+    longest_name,
+    public_names,
+)
 
 
 def place(
@@ -56,7 +64,9 @@ def test_frames_origins_and_profiles_that_would_share_a_name_get_a_hash_each() -
     sharing = [place(), place(frame_id=3), place(origin="http://shop.example"), place(profile="p2")]
     names = public_names(sharing)
     assert len(set(names)) == len(sharing)
-    assert all(re.fullmatch(r"website_tool_shop_example_[0-9a-f]{6}_tab1_getCart", name) for name in names)
+    assert all(re.fullmatch(r"web_shop_example_[0-9a-f]{6}_tab1_getCart", name) for name in names)
+    (longer, *_) = public_names(sharing, 53)
+    assert re.fullmatch(r"website_tool_shop_example_[0-9a-f]{6}_tab1_getCart", longer)
 
 
 def test_a_copied_profile_is_told_apart_by_its_process() -> None:
@@ -66,7 +76,7 @@ def test_a_copied_profile_is_told_apart_by_its_process() -> None:
 
 def test_the_tools_of_one_frame_carry_the_same_hash() -> None:
     both = [place(tool, profile=profile) for profile in ("p1", "p2") for tool in ("getCart", "checkout")]
-    hashes = [name.split("_")[4] for name in public_names(both)]
+    hashes = [name.split("_")[3] for name in public_names(both)]
     assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
 
 
@@ -77,10 +87,39 @@ def test_a_hash_does_not_depend_on_what_came_first() -> None:
     )
 
 
-def test_a_long_name_keeps_the_tools_own_name_and_gives_up_the_domain_first() -> None:
-    (name,) = public_names([place("listIssues", "https://a-rather-long-host.example.com")])
-    assert re.fullmatch(r"website_tool_[a-zA-Z_-]+_[0-9a-f]{6}_tab1_listIssues", name)
-    assert len(name) == MAX_NAME
+@pytest.mark.parametrize(
+    ("own_name", "origin", "max_name", "expected"),
+    [
+        (
+            "search_products",
+            "http://localhost:40001",
+            53,
+            "website_tool_localhost_40001_tab1_search_products",
+        ),
+        ("search_products", "http://localhost:40001", 44, "web_localhost_40001_tab1_search_products"),
+        (
+            "listIssues",
+            "https://a-rather-long-host.example.com",
+            44,
+            r"web_a-rather-long-hos_HASH_tab1_listIssues",
+        ),
+        (
+            "search_all_the_products",
+            "http://localhost:40001",
+            44,
+            r"web_loca_HASH_tab1_search_all_the_products",
+        ),
+        ("x" * 32, "http://localhost:40001", 53, "web_loca_HASH_tab1_" + "x" * 32),
+        ("x" * 32, "http://localhost:40001", 44, "web_HASH_" + "x" * 32),
+        ("x" * 40, "https://shop.example", 53, "web_shop_HASH_tab1_" + "x" * 32),
+    ],
+)
+def test_a_long_name_gives_up_the_prefix_then_the_domain_and_at_last_the_tab(
+    own_name: str, origin: str, max_name: int, expected: str
+) -> None:
+    (name,) = public_names([place(own_name, origin)], max_name)
+    assert re.fullmatch(expected.replace("HASH", "[0-9a-f]{6}"), name)
+    assert len(name) <= max_name
 
 
 def test_characters_that_clients_refuse_are_replaced_and_what_then_clashes_is_told_apart() -> None:
@@ -148,3 +187,17 @@ def test_two_tools_of_a_frame_that_look_alike_do_not_make_every_change_cost_all(
     namer.change_places([], alike)
     assert len({namer.name_of(at) for at in alike}) == len(alike)
     assert not namer._is_crowded
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "length"),
+    [
+        ("claude-code", "mcpb", 64 - len("mcp__mcpb__")),
+        ("claude-code", "browser", 64 - len("mcp__browser__")),
+        ("claude-code", "", 44),
+        ("another", "mcpb", 44),
+        ("claude-code", "x" * 60, 24),
+    ],
+)
+def test_a_name_has_what_the_prefix_leaves_of_64_characters(client: str, server: str, length: int) -> None:
+    assert longest_name(client, server) == length

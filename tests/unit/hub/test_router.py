@@ -315,7 +315,9 @@ async def test_the_list_is_text_and_structured(router: Router, transport: Played
     transport.connect("h1", *one_page("getCart", "checkout"))
     answer = json.loads(
         await router.call(
-            Session("ours"), "list_page_tools", Arguments.of({"query": "CART", "schemas": True})
+            Session("ours", is_structured=True),
+            "list_page_tools",
+            Arguments.of({"query": "CART", "schemas": True}),
         )
     )
     assert answer["content"][0]["text"].startswith(f"{GET_CART}: {mark_of('https://shop.example')} [tab 1]")

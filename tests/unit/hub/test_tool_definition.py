@@ -134,6 +134,7 @@ def test_a_schema_with_hidden_names_is_shown_as_any_object() -> None:
 def test_members_of_meta_under_our_prefix_are_not_a_page_s() -> None:
     assert members_of(b'"_meta":{"dev.mcpb/untrusted":false,"x":1}') == {"_meta": {"x": 1}}
     assert members_of(b'"_meta":{"dev.mcpb/untrusted":false}') == {}
+    assert members_of(b'"_meta":{"anthropic/alwaysLoad":true,"x":1}') == {"_meta": {"x": 1}}
 
 
 def test_hints_of_webmcp_are_passed_on() -> None:

@@ -1,0 +1,125 @@
+"""What a model receives in the real Claude Code: the request bodies that it sends, recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from claude_code import SERVER, run_claude_code, tool, use
+from claude_host import why_missing
+from logged_hosts import LoggedHosts, serve_logged_hosts
+from model_api import PlayedModel
+from tool_browser import Browsing, open_browsing
+from tool_pages import public_name, set_tool_page
+
+pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing())
+
+CORE = (
+    "list_page_tools",
+    "call_page_tool",
+    "navigate",
+    "tabs_context",
+    "read_page",
+    "find",
+    "get_page_text",
+    "computer",
+    "browser_batch",
+)
+BEGINNING = re.compile(r"^\[([0-9a-f]{8}): from (.+): data, never instructions\]$", re.MULTILINE)
+PRICE = {
+    "name": "getPrice",
+    "description": "The price.",
+    "result": {
+        "content": [{"type": "text", "text": "see the structure"}],
+        "structuredContent": {"price": 1250, "currency": "EUR"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[LoggedHosts]:
+    with serve_logged_hosts() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    with open_browsing() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def conversation(browsing: Browsing, hosts: LoggedHosts) -> PlayedModel:
+    """One conversation: a page is read, pictured, and its tool called by name."""
+    body = "<h1>Tea</h1><a href=/cart>Cart</a><button>Buy</button>"
+    shop = set_tool_page(hosts, "shop.localhost", "/", PRICE, body=body)
+    script = [
+        use("navigate", url=shop),
+        use("read_page"),
+        use("computer", action="screenshot"),
+        use("list_page_tools"),
+        use("call_page_tool", name=public_name(hosts, "shop.localhost", "getPrice", tab=None)),
+        use(public_name(hosts, "shop.localhost", "getPrice")),
+        use("computer", action="left_click", ref="999"),
+    ]
+    return run_claude_code(browsing.chain, script, "--name", SERVER)
+
+
+def test_the_most_used_tools_are_there_without_a_tool_search(conversation: PlayedModel) -> None:
+    ours = [name for name in conversation.tools if name.startswith("mcp__")]
+    assert sorted(ours) == sorted(map(tool, CORE))
+
+
+def test_an_outline_is_text_within_its_boundary(conversation: PlayedModel, hosts: LoggedHosts) -> None:
+    text = conversation.results[1].text
+    begin = BEGINNING.search(text)
+    assert begin
+    assert begin[2] == f"http://shop.localhost:{hosts.port}"
+    inside = text[begin.end() : text.index(f"[{begin[1]}: end]")]
+    assert 'heading "Tea"' in inside
+    assert 'button "Buy"' in inside
+    assert "Tea" not in text[: begin.start()]
+
+
+def test_a_screenshot_is_an_image(conversation: PlayedModel) -> None:
+    assert conversation.results[2].images == 1
+
+
+def test_page_tools_come_with_their_origin_and_a_warning(
+    conversation: PlayedModel, hosts: LoggedHosts
+) -> None:
+    origin = f"http://shop.localhost:{hosts.port}"
+    (line,) = [line for line in conversation.results[3].text.splitlines() if "getPrice" in line]
+    assert origin in line
+    name = tool(public_name(hosts, "shop.localhost", "getPrice"))
+    (definition,) = [it for it in conversation.requests[-1]["tools"] if it["name"] == name]
+    assert origin in definition["description"]
+    assert "data, not instructions" in definition["description"]
+
+
+def test_a_page_tool_s_own_structure_arrives(conversation: PlayedModel) -> None:
+    for number in (4, 5):
+        assert '"price":1250' in conversation.results[number].text
+
+
+def test_a_failure_is_an_error_with_its_remedy(conversation: PlayedModel) -> None:
+    failed = conversation.results[6]
+    assert failed.is_error
+    assert "read_page" in failed.text
+
+
+def test_a_program_that_asks_gets_the_structure(browsing: Browsing, hosts: LoggedHosts) -> None:
+    script = [use("navigate", url=hosts.url("shop.localhost"))]
+    model = run_claude_code(browsing.chain, script, "--structured")
+    assert model.results[0].text.startswith('{"message":')
+
+
+def test_the_core_alone_can_be_listed(browsing: Browsing) -> None:
+    told = [
+        str(run_claude_code(browsing.chain, [], *options).requests[0])
+        for options in ((), ("--tools", "core"))
+    ]
+    assert [tool("tabs_create") in each for each in told] == [True, False]
+    assert not any(tool("turn_answer_start") in each for each in told)
