@@ -249,9 +249,14 @@ async function navigate(browser, params, asked) {
   if (waitUntil !== "load" && waitUntil !== "commit") throw invalid(`waitUntil is load or commit, not ${waitUntil}.`);
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => chrome.tabs.update(tabId, { url })));
-  const patience = { timeoutMs, signal: asked.signal };
+  const patience = { quietMs: quietTime(params), timeoutMs, signal: asked.signal };
   await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
   return arrival(browser, tabId, sessions);
+}
+
+/** @param {any} params @returns {number | undefined} */
+function quietTime(params) {
+  return params.quietMs == null ? undefined : integer(params, "quietMs");
 }
 
 /**
@@ -266,7 +271,7 @@ async function travel(browser, params, asked, by) {
   const { signal } = asked;
   const asker = { session: optionalText(params, "session"), signal };
   const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => step(browser, tabId, by, asker)));
-  const patience = { timeoutMs: NAVIGATION_MS, signal };
+  const patience = { quietMs: quietTime(params), timeoutMs: NAVIGATION_MS, signal };
   await unlessBlocked(browser, sessions, navigation(tabId, "", start, { waitUntil: "load", ...patience }));
   return arrival(browser, tabId, sessions);
 }

@@ -1,12 +1,13 @@
 /** Wait for the end of a navigation in a tab's main frame. */
 
 import { failureOfPage, isFirefox, LOAD_ABORTED } from "./firefox.js";
+import { untilQuiet } from "./page_activity.js";
 import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
  * @typedef {"load" | "commit"} WaitUntil
- * @typedef {{ waitUntil: WaitUntil, timeoutMs: number, signal: AbortSignal }} Patience
+ * @typedef {{ waitUntil: WaitUntil, quietMs?: number, timeoutMs: number, signal: AbortSignal }} Patience
  */
 
 /** What a timer can count to. */
@@ -49,10 +50,10 @@ export class LoadError extends WireError {
  * @param {Patience} patience
  * @throws {WireError} the page did not load, took too long, or its tab was closed. All may have reached the site.
  */
-export async function navigation(tabId, target, start, { waitUntil, timeoutMs, signal }) {
+export async function navigation(tabId, target, start, { waitUntil, quietMs = 0, timeoutMs, signal }) {
   const stop = new AbortController();
   const journey = { tabId, target, ...(await underWay(tabId)) };
-  const arrival = arrived(journey, waitUntil, AbortSignal.any([stop.signal, signal]));
+  const arrival = arrived(journey, { waitUntil, quietMs }, AbortSignal.any([stop.signal, signal]));
   arrival.catch(() => {}); // `start` may fail first
   const timer = setTimeout(() => stop.abort(tookTooLong(timeoutMs)), Math.min(timeoutMs, LONGEST_MS));
   try {
@@ -68,14 +69,15 @@ export async function navigation(tabId, target, start, { waitUntil, timeoutMs, s
  * Where a tab is now.
  *
  * @param {number} tabId
- * @returns {Promise<{ tabId: number, url: string, title: string, documentId: string }>}
+ * @returns {Promise<{ tabId: number, url: string, title: string, documentId: string, loading: boolean }>}
  */
 export async function whereabouts(tabId) {
   const [tab, frame] = await Promise.all([
     chrome.tabs.get(tabId),
     chrome.webNavigation.getFrame({ tabId, frameId: 0 }),
   ]);
-  return { tabId, url: tab.url ?? "", title: tab.title ?? "", documentId: frame?.documentId ?? "" };
+  const document = { documentId: frame?.documentId ?? "", loading: tab.status === "loading" };
+  return { tabId, url: tab.url ?? "", title: tab.title ?? "", ...document };
 }
 
 /**
@@ -98,11 +100,11 @@ async function underWay(tabId) {
  *
  * @param {{ tabId: number, target: string, before: string, heading: string }} journey `before`: the document that is
  *   there; `heading`: the address of a navigation that may still end; empty: no navigation
- * @param {WaitUntil} waitUntil
+ * @param {{ waitUntil: WaitUntil, quietMs: number }} patience
  * @param {AbortSignal} signal ends the wait and its listeners
  * @returns {Promise<void>}
  */
-function arrived({ tabId, target, before, heading }, waitUntil, signal) {
+function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, signal) {
   return new Promise((resolve, reject) => {
     let navigations = 0;
     /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
@@ -157,6 +159,10 @@ function arrived({ tabId, target, before, heading }, waitUntil, signal) {
       if (waitUntil === "commit") return void end(resolve);
       // A page from the back/forward cache was loaded long ago: no load event follows.
       if (transitionQualifiers?.includes("forward_back")) void end(resolve, isComplete);
+      const count = navigations;
+      if (quietMs) {
+        void untilQuiet(tabId, documentId, quietMs, signal).then(() => count === navigations && void end(resolve));
+      }
     });
     const completes = of(({ documentId, url }) => {
       if (isLateFailure(url)) return;

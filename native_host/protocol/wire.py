@@ -511,14 +511,26 @@ class CloseSession(Asked, kw_only=True):
 
 
 class Navigate(Asked, kw_only=True):
-    """Load a URL; the answer comes when `wait_until` is reached."""
+    """Load a URL; the answer comes when `wait_until` is reached, or before the load event by `quiet_ms`."""
 
     tab_id: int
     document_id: str = ""
     """As in `ForwardCdpCommand`."""
     url: str
     wait_until: Literal["load", "commit"] = "load"
+    quiet_ms: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """Answer too once the document is parsed and unchanged for so long, or was there for ten times that."""
     timeout_ms: Annotated[int, msgspec.Meta(gt=0)] | None = None
+
+
+class StepHistory(Asked, kw_only=True):
+    """Go one step through a tab's history."""
+
+    tab_id: int
+    document_id: str = ""
+    """As in `ForwardCdpCommand`."""
+    quiet_ms: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """As in `Navigate`."""
 
 
 class Navigated(Wire, kw_only=True):
@@ -528,6 +540,8 @@ class Navigated(Wire, kw_only=True):
     url: str
     title: str = ""
     document_id: str = ""
+    loading: bool = False
+    """True if the load event is still to come."""
 
 
 class ForwardCdpCommand(Asked, kw_only=True):
@@ -697,8 +711,8 @@ METHODS: dict[str, Method] = {
         Method("closeSession", "client → extension", CloseSession, Nothing),
         Method("setWindowBounds", "client → extension", SetWindowBounds, WindowBounds),
         Method("browser_navigate", "client → extension", Navigate, Navigated),
-        Method("goBack", "client → extension", OfTab, Navigated),
-        Method("goForward", "client → extension", OfTab, Navigated),
+        Method("goBack", "client → extension", StepHistory, Navigated),
+        Method("goForward", "client → extension", StepHistory, Navigated),
         Method("forwardCDPCommand", "client → extension", ForwardCdpCommand, Anything),
         Method("subscribeCDP", "client → extension", SubscribeCdp, Nothing),
         Method("browser/pause", "client → extension", Pause, Nothing),

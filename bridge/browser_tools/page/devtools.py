@@ -434,6 +434,10 @@ class Devtools(ABC):
             raise ended[0]
         return ended[0]
 
+    def forget_load(self) -> None:
+        """Let no later input wait for a load event: who navigated has been told that it is still to come."""
+        self._is_loading = False
+
     async def wait_settled(self, timeout_s: float = SETTLE_S) -> None:
         """If an input has sent the tab elsewhere, wait until that document is there, or a download begins."""
         await self.wait_until(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import trio
-from msgspec import UNSET, Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import origins
 from bridge.browser_tools.page.bound_documents import bind_document
@@ -32,6 +32,9 @@ MAX_SHOWN = 80
 MAX_TITLE = 500
 MAX_URL = 2000
 """Characters of where a page has sent the tab."""
+QUIET_MS = 500
+"""Without a change of the page after which a navigation is over before its load event."""
+_STILL_LOADING = " It is still loading, and can be used."
 _NO_PAGE = "net::ERR_ABORTED"
 _STEPS = {"back": "goBack", "forward": "goForward"}
 _SCHEMES = ("http", "https")
@@ -49,6 +52,9 @@ class Navigate(ToolInput, kw_only=True):
         ),
     ]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    wait: (
+        Annotated[Literal["load"], Meta(description="Wait for the load event, at most 28 s.")] | UnsetType
+    ) = UNSET
 
 
 class NavigateOutput(ToolOutput, kw_only=True):
@@ -57,6 +63,8 @@ class NavigateOutput(ToolOutput, kw_only=True):
     tab_id: int
     url: str
     title: str
+    loading: bool = False
+    """True if its load event is still to come."""
     untrusted: tuple[str, ...] = ("url", "title")
 
 
@@ -71,8 +79,11 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
     else:
         place = await context.use_tab(given.tab_id, leaves=True)
     page = context.state.pages.get((place.browser.host, place.tab.tab_id))
+    quiet_ms = QUIET_MS if given.wait is UNSET else None
     going = (
-        partial(_step_history, context, place, step) if step else partial(_load_address, context, place, url)
+        partial(_step_history, context, place, step, quiet_ms)
+        if step
+        else partial(_load_address, context, place, url, quiet_ms)
     )
     downloads = page.downloads if page else 0
     try:
@@ -89,6 +100,7 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         if page:  # until then its tab would be judged by the site that it has left
             there = ("", origins.get_origin(here.url))
             await page.wait_until(lambda: page.origin in there, TOLD_S)
+            page.forget_load()
     finally:
         if page:
             context.take_notes(page)  # that it has gone there is no news
@@ -98,8 +110,8 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         bind_document((shown.host, shown.tab_id), here.document_id)
         await gif_creator.after_action(context, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
-    message = f"Tab {here.tab_id} is at {brief_address(here.url)}."
-    told = NavigateOutput(message=message, tab_id=here.tab_id, url=url, title=title)
+    message = f"Tab {here.tab_id} is at {brief_address(here.url)}.{_STILL_LOADING * here.loading}"
+    told = NavigateOutput(message=message, tab_id=here.tab_id, url=url, title=title, loading=here.loading)
     said = "\n".join(filter(None, [rest_of_address(url), title]))
     return ToolResult(told, said, origins.get_origin(here.url))
 
@@ -108,10 +120,16 @@ def _has_tab(context: CallContext) -> bool:
     return any(tab.owner == context.session.id for tab in context.current_browser().tabs.values())
 
 
-async def _load_address(context: CallContext, place: TabRef, url: str) -> wire.Navigated:
+async def _load_address(
+    context: CallContext, place: TabRef, url: str, quiet_ms: int | None
+) -> wire.Navigated:
     session = context.session.id if place.is_mine(context.session) else ""
     asked = wire.Navigate(
-        session=session, tab_id=place.tab.tab_id, url=url, timeout_ms=int((LOAD_S - 2) * 1000)
+        session=session,
+        tab_id=place.tab.tab_id,
+        url=url,
+        quiet_ms=quiet_ms,
+        timeout_ms=int((LOAD_S - 2) * 1000),
     )
     return await context.ask_browser(place.browser, "browser_navigate", asked, wire.Navigated, LOAD_S)
 
@@ -158,9 +176,11 @@ async def _after_a_wait(context: CallContext, place: TabRef) -> str:
     return ""
 
 
-async def _step_history(context: CallContext, place: TabRef, method: str) -> wire.Navigated:
+async def _step_history(
+    context: CallContext, place: TabRef, method: str, quiet_ms: int | None
+) -> wire.Navigated:
     session = context.session.id if place.is_mine(context.session) else ""
-    asked = wire.OfTab(session=session, tab_id=place.tab.tab_id)
+    asked = wire.StepHistory(session=session, tab_id=place.tab.tab_id, quiet_ms=quiet_ms)
     try:
         return await context.ask_browser(place.browser, method, asked, wire.Navigated, LOAD_S)
     except CallError as error:

@@ -564,7 +564,7 @@ def test_what_cannot_be_done_is_said_with_what_to_do(tools: Tools) -> None:
     for arguments, words in REFUSED:
         said = desk.refused(**arguments)
         assert words in said, arguments
-    assert "tabs_context_mcp" in tools.refused("computer", action="screenshot", tabId=1)
+    assert "tabs_context" in tools.refused("computer", action="screenshot", tabId=1)
 
 
 def test_pages_of_the_browser_itself_are_left_alone(browsing: Browsing, tools: Tools) -> None:
