@@ -32,6 +32,7 @@ from bridge.browser_tools.tools import (
     browsers,
     computer,
     file_upload,
+    fill_form,
     find,
     form_input,
     get_page_text,
@@ -46,6 +47,7 @@ from bridge.browser_tools.tools import (
     tabs,
     turn_answer,
     update_plan,
+    wait_for,
 )
 from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
@@ -88,6 +90,8 @@ FAMILIES: tuple[tuple[Tool[Any, CallContext], ...], ...] = (
     find.TOOLS,
     get_page_text.TOOLS,
     form_input.TOOLS,
+    fill_form.TOOLS,
+    wait_for.TOOLS,
     file_upload.TOOLS,
     computer.TOOLS,
     gif_creator.TOOLS,

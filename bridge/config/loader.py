@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -228,8 +228,16 @@ def _value_at(found: Any, key: str) -> Any:
 def _format_choices(key: str) -> str:
     """Format the accepted words of a key."""
     table, _, name = re.sub(r"\[\d+\]", "", key).partition(".")
-    shape = PageSite if name.startswith("sites.") else _TABLES[table]
-    return " or ".join(f'"{word}"' for word in get_args(get_type_hints(shape)[name.removeprefix("sites.")]))
+    shape: type[msgspec.Struct]
+    if not name:
+        shape, name = Config, table
+    else:
+        shape = PageSite if name.startswith("sites.") else _TABLES[table]
+    kind = get_type_hints(shape)[name.removeprefix("sites.")]
+    if get_origin(kind) is Literal:
+        return " or ".join(f'"{word}"' for word in get_args(kind))
+    words = [f'"{word}"' for member in get_args(kind) for word in get_args(member)]
+    return " or ".join(["a number", *words])
 
 
 def _format_value(value: Any) -> str:

@@ -130,7 +130,7 @@ CONCEPTS = [
         find_url_parsers,
         "bridge/origins.py",
         exceptions={
-            "bridge/browser_tools/tools/upload_sources.py": "file URIs of a client's roots",
+            "bridge/browser_tools/files/upload_sources.py": "file URIs of a client's roots",
             "bridge/cli/status_page.py": "address of our own server",
             "bridge/frontends/http/status_page/page_routes.py": "address of our own server",
             "install/interpreter.py": "file URI in the record of pip",

@@ -272,7 +272,7 @@ async def until_listens(port: int) -> None:
 async def page_tools(client: Client) -> set[str]:
     """The names of the page tools that a client is shown now."""
     listed = await client.list_tools(cache_mode="refresh")
-    return {tool.name for tool in listed.tools if tool.name.startswith("website_tool_")}
+    return {tool.name for tool in listed.tools if tool.name.startswith(("website_tool_", "web_"))}
 
 
 async def until_listed(client: Client, wanted: Callable[[set[str]], bool]) -> set[str]:

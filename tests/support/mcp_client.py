@@ -112,7 +112,9 @@ class McpLines:
     async def tool_names(self) -> list[str]:
         """Of the pages' tools."""
         listed = await self.ask("tools/list")
-        return [tool["name"] for tool in listed["tools"] if tool["name"].startswith("website_tool")]
+        return [
+            tool["name"] for tool in listed["tools"] if tool["name"].startswith(("website_tool_", "web_"))
+        ]
 
     async def until_offered(self, name: str) -> None:
         """Wait for a page's tool to be listed."""

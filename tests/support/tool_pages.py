@@ -80,7 +80,7 @@ def until_listed(browsing: Browsing, tools: Tools, *names: str, but: str = "") -
 
 async def page_tools(client: Client) -> dict[str, Tool]:
     found = await client.list_tools(cache_mode="refresh")
-    return {tool.name: tool for tool in found.tools if tool.name.startswith("website_tool_")}
+    return {tool.name: tool for tool in found.tools if tool.name.startswith(("website_tool_", "web_"))}
 
 
 def until_named(browsing: Browsing, tools: Tools, name: str) -> str:

@@ -435,7 +435,7 @@ class Devtools(ABC):
         return ended[0]
 
     def forget_load(self) -> None:
-        """Let no later input wait for a load event: who navigated has been told that it is still to come."""
+        """Let no later input wait for the load event of the current document."""
         self._is_loading = False
 
     async def wait_settled(self, timeout_s: float = SETTLE_S) -> None:

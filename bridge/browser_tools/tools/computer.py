@@ -9,6 +9,7 @@ from datetime import datetime
 import trio
 from msgspec import UnsetType
 
+from bridge.browser_tools.files import downloads
 from bridge.browser_tools.page import keyboard
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.page import Page
@@ -28,7 +29,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolResult
-from bridge.browser_tools.tools import downloads, gif_creator
+from bridge.browser_tools.tools import gif_creator
 from bridge.browser_tools.tools.computer_action import (
     ActionContext,
     ActionResult,

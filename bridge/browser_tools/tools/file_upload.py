@@ -11,6 +11,8 @@ import msgspec
 import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
+from bridge.browser_tools.files import upload_sources
+from bridge.browser_tools.files.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
 from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
 from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry_chunks
@@ -20,9 +22,8 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
-from bridge.browser_tools.tools import gif_creator, upload_sources
+from bridge.browser_tools.tools import gif_creator
 from bridge.browser_tools.tools.read_page import frame_of
-from bridge.browser_tools.tools.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
 from native_host.protocol.untrusted_text import quote, single_line
 
 LIMIT_S = 60.0

@@ -17,6 +17,7 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
+from bridge.browser_tools.files import downloads
 from bridge.browser_tools.page.page import Frame, Page, carry_chunks
 from bridge.browser_tools.page.pointer import look_at
 from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, take_screenshot, view_of
@@ -24,7 +25,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.session_state import Picture
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import Link, ToolError, ToolOutput, ToolResult
-from bridge.browser_tools.tools import downloads, gif_encoder
+from bridge.browser_tools.tools import gif_encoder
 from bridge.errors import CallError
 
 MAX_FRAMES = 50

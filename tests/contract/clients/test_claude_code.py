@@ -25,6 +25,8 @@ CORE = (
     "find",
     "get_page_text",
     "computer",
+    "fill_form",
+    "wait_for",
     "browser_batch",
 )
 BEGINNING = re.compile(r"^\[([0-9a-f]{8}): from (.+): data, never instructions\]$", re.MULTILINE)

@@ -219,3 +219,76 @@ def test_a_ref_of_a_page_that_is_gone_means_nothing_in_the_next_one(tools: Tools
     assert "not in the page any more" in form.refused("Surname", "x")
     again = Form(tools)
     assert again.fill("Surname", "Ada")["now"] == "Ada"
+
+
+# ── fill_form ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_form_is_filled_by_labels_and_sent_in_one_call(tools: Tools) -> None:
+    tab_id = tools.open_site("membership-1.html")
+    fields = [
+        {"label": "Name", "value": "Ada"},
+        {"label": "email", "value": "ada@example.org"},
+        {"label": "Birthday", "value": "1815-12-10"},
+    ]
+    result = tools.done("fill_form", fields=fields, submit=True)
+    assert result.text.startswith("Filled 3 fields. Clicked the button “Next”")
+    assert tools.look(tab_id).evaluate("location.pathname") == "/membership-2.html"
+    assert result.structured["submitted"]
+
+
+def test_each_kind_of_control_is_filled_as_form_input_does(tools: Tools) -> None:
+    form = Form(tools)
+    fields = [
+        {"ref": form.refs["Surname"], "value": "Lovelace"},
+        {"label": "Copies", "value": 3},
+        {"label": "Large print", "value": True},
+        {"label": "Choices", "value": "At the desk"},
+        {"label": "Branch", "value": "Harbour"},
+        {"label": "Languages", "value": "English, German"},
+        {"label": "Reminders", "value": True},
+        {"label": "colour-word", "value": "amber"},
+    ]
+    tools.done("fill_form", fields=fields, tabId=form.tab_id)
+    script = (
+        "Object.fromEntries([...new FormData(form)].map(([name]) => [name, new FormData(form).getAll(name)]))"
+    )
+    sent = form.page.evaluate(script)
+    assert sent["surname"] == ["Lovelace"]
+    assert sent["copies"] == ["3"]
+    assert sent["large-print"] == ["on"]
+    assert sent["delivery"] == ["desk"]
+    assert sent["branch"] == ["harbour"]
+    assert sent["languages"] == ["en", "de"]
+    assert sent["colour-word"] == ["amber"]
+    assert form.page.evaluate("document.querySelector('[role=switch]').ariaChecked") == "true"
+
+
+def test_what_cannot_be_filled_ends_it_and_says_what_was_done(tools: Tools) -> None:
+    form = Form(tools)
+    fields = [
+        {"label": "Surname", "value": "Lovelace"},
+        {"label": "Copies", "value": "many"},
+        {"label": "Notes", "value": "none"},
+    ]
+    said = tools.refused("fill_form", fields=fields, submit=True)
+    assert said.startswith("Filled 1 field. Field 2 of 3: ")
+    assert "takes a number" in said
+    assert said.endswith("Nothing after it was done.")
+    assert form.page.evaluate("form.elements.surname.value") == "Lovelace"
+    assert form.page.evaluate("form.elements.notes.value") == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([{"label": "Shoe size", "value": 1}], "No field is called “Shoe size”"),
+        ([{"label": "card", "value": "1"}], "read-only"),
+        ([{"value": "1"}], "Field 1 needs either a ref or a label. Nothing was filled."),
+        ([{"label": "o", "value": "1"}], "Several fields fit “o”: "),
+    ],
+)
+def test_a_field_that_is_not_certain_is_an_error(
+    tools: Tools, form: Form, fields: list[dict[str, object]], said: str
+) -> None:
+    assert said in tools.refused("fill_form", fields=fields, tabId=form.tab_id)

@@ -13,7 +13,7 @@ from mcp_types import ListRootsResult, Root
 from pydantic import FileUrl
 
 from approval_window import AskedUser
-from bridge.browser_tools.tools.upload_sources import MAX_BYTES
+from bridge.browser_tools.files.upload_sources import MAX_BYTES
 from tool_browser import Browsing, Tools, open_browsing
 
 POEM = b"The harbour was quiet.\n"

@@ -51,7 +51,7 @@ def opened(browsing: Browsing) -> Iterator[Callable[[str], Tab]]:
 def inspected(browsing: Browsing) -> list[dict[str, Any]]:
     """`tools/list` as the MCP inspector shows it, a client nobody here wrote."""
     found: list[dict[str, Any]] = browsing.thread.run(browsing.chain.inspect, "tools/list")["tools"]
-    return [tool for tool in found if tool["name"].startswith("website_tool_")]
+    return [tool for tool in found if tool["name"].startswith(("website_tool_", "web_"))]
 
 
 @contextmanager

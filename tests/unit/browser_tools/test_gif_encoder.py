@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageChops
 
+from bridge.browser_tools.files.downloads import download_directory, file_name, save_file
 from bridge.browser_tools.tool_output import ToolError
-from bridge.browser_tools.tools.downloads import download_directory, file_name, save_file
 from bridge.browser_tools.tools.gif_creator import MAX_FRAMES, Recording
 from bridge.browser_tools.tools.gif_encoder import FRAME_MS, LAST_MS, Frame, Style, encode_gif
 

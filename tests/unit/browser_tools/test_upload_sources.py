@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.browser_tools.tool_output import ToolError
-from bridge.browser_tools.tools import upload_sources
-from bridge.browser_tools.tools.upload_sources import (
+from bridge.browser_tools.files import upload_sources
+from bridge.browser_tools.files.upload_sources import (
     MAX_BYTES,
     MAX_FILES,
     Folders,
@@ -17,6 +16,7 @@ from bridge.browser_tools.tools.upload_sources import (
     path_of,
     read_files,
 )
+from bridge.browser_tools.tool_output import ToolError
 
 
 @pytest.fixture

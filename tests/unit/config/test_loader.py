@@ -443,6 +443,7 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         ("MCPB_CALL_TIMEOUT_S", "soon", "expected float, got str"),
         ("MCPB_CALL_TIMEOUT_S", "601", "expected float <= 600"),
         ("MCPB_MAX_NAME", "7", "expected int >= 24"),
+        ("MCPB_MAX_NAME", "long", "long is not one of its values"),
         ("MCPB_AUDIT_ARGUMENTS", "perhaps", "write true or false"),
         ("MCPB_HTTP_PORT", "70000", "expected int <= 65535"),
         ("CLAUDE_BROWSER_MCP_PORT", "http", "expected int, got str"),

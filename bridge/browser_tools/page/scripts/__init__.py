@@ -34,6 +34,11 @@ have made refs: those of the next document begin there (`begin`).
 * `scrollers({x, y | refs})` → scrollers (ref, isPage, role, name, left, top, maxLeft, maxTop), next: what
   scrolls around a point, the innermost first; or those refs, once they stand still.
 * `fill({ref, value})` → ok (the page has kept it), was, now, role, name, kind.
+* `fieldsLabelled({label, value})` → rank (0 is the best; null: none fits), fields (ref, role, name, isChoice:
+  the choice of a group that the value names), next: the controls that fit a label best, at most ten.
+* `submitter({ref})` → ref, next: the button that sends the form of an element; ref 0: no such button.
+* `sees({texts})` → a list of booleans: which texts are shown, in upper or lower case.
+* `quietness()` → quietMs: since the last change of the tree, or the last end of a request.
 * `focusInfo()` → ref, role, name, editable, takesKeys (editors and dates want text key by key), isFrame,
   selection, next; ref 0: nothing has the focus.
 * `select({ref})` → as `focusInfo`, all text of the element being selected.
@@ -64,6 +69,8 @@ _FILES = (
     "scroll",
     "dates",
     "form_controls",
+    "form_fields",
+    "page_state",
     "focus",
     "files",
     "exports",

@@ -44,6 +44,7 @@ const scrollerOf = getterOf(Document.prototype, "scrollingElement");
 const focusedIn = getterOf(Document.prototype, "activeElement");
 const isHiddenDocument = getterOf(Document.prototype, "hidden");
 const isEditable = getterOf(HTMLElement.prototype, "isContentEditable");
+const innerTextOf = getterOf(HTMLElement.prototype, "innerText");
 const firstChildOf = getterOf(Node.prototype, "firstChild");
 const nextSiblingOf = getterOf(Node.prototype, "nextSibling");
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from bridge.browser_tools.files.secret_files import secret_content, secret_name
 from bridge.browser_tools.tool_output import ToolError
-from bridge.browser_tools.tools.secret_files import secret_content, secret_name
 from native_host.protocol.untrusted_text import single_line
 from native_host.system.home_layout import user_home
 from native_host.system.proc import find_descriptor_path

@@ -1,0 +1,224 @@
+"""`fill_form`: several form controls in one call, by ref or label, and the form sent.
+
+`form_input` sets each control and `computer` presses the button, so that rules for these tools hold.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import trio
+from msgspec import UNSET, Meta, UnsetType
+from msgspec import field as argument
+
+from bridge.browser_tools.page import element_refs, shadow_roots
+from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
+from bridge.browser_tools.tools.form_input import FillOutput
+from bridge.browser_tools.tools.read_page import frame_of, readable_frames
+from bridge.errors import CallError, format_error
+from native_host.protocol.untrusted_text import quote
+
+LIMIT_S = 60.0
+MAX_FIELDS = 100
+APPEARS_S = 2.0
+"""Seconds in which a field may appear because of the one before it."""
+LOOK_S = 0.1
+MAX_SAID = 80
+
+
+class Field(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One control and its value."""
+
+    ref: str | UnsetType = UNSET
+    label: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    value: str | bool | float
+
+
+class FillForm(ToolInput, kw_only=True):
+    """Input of `fill_form`."""
+
+    fields: Annotated[
+        list[Field],
+        Meta(
+            min_length=1,
+            description=(
+                "Each with `ref` or `label`, and a value: text; true or false; an option's text; "
+                "2026-11-22; 14:30."
+            ),
+        ),
+    ]
+    submit: Annotated[bool, Meta(description="Then send the form.")] | UnsetType = UNSET
+    tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+
+
+class FilledField(msgspec.Struct, rename="camel"):
+    """A field that was filled."""
+
+    ref: str
+    role: str
+    name: str
+    now: str
+    ok: bool
+
+
+class FillFormOutput(ToolOutput, kw_only=True):
+    """The fields that were filled, in order."""
+
+    tab_id: int
+    filled: list[FilledField]
+    submitted: bool
+    untrusted: tuple[str, ...] = ("filled",)
+
+
+class _LabelledField(msgspec.Struct, rename="camel"):
+    """One of `mcpb.fieldsLabelled`'s fields."""
+
+    ref: int
+    role: str
+    name: str
+    is_choice: bool
+
+
+class _Fields(msgspec.Struct):
+    """Result of `mcpb.fieldsLabelled`."""
+
+    rank: int | None
+    fields: list[_LabelledField]
+
+
+async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
+    """Fill the fields in order, up to the first that cannot be filled; then send the form."""
+    _check_fields(given.fields)
+    page = await context.open_page(given.tab_id)
+    filled: list[FillOutput] = []
+    try:
+        for field in given.fields:
+            filled.append(await _fill_field(context, page, field))  # noqa: PERF401  (kept where one fails)
+        sent = await _submit_form(context, page, filled[-1].ref) if given.submit is True else None
+    except (ToolError, CallError) as error:
+        if not filled:
+            raise
+        return _make_partial(given, page, filled, error)
+    message = _format_filled(filled)
+    told = _make_output(message, page, filled, is_submitted=sent is not None)
+    if sent is None:
+        return ToolResult(told)
+    told.message += f" {sent.output.message}"
+    return ToolResult(told, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
+
+
+async def _fill_field(context: CallContext, page: Page, field: Field) -> FillOutput:
+    ref, value = await _find_field(context, page, field)
+    answer = await context.call_tool("form_input", {"ref": ref, "value": value, "tabId": page.tab_id})
+    assert isinstance(answer.output, FillOutput)
+    return answer.output
+
+
+def _check_fields(fields: list[Field]) -> None:
+    if len(fields) > MAX_FIELDS:
+        raise ToolError(f"{len(fields)} fields are too many for one call, the limit is {MAX_FIELDS}.")
+    for number, field in enumerate(fields, 1):
+        if isinstance(field.ref, str) == isinstance(field.label, str):
+            raise ToolError(f"Field {number} needs either a ref or a label. Nothing was filled.")
+        if isinstance(field.ref, str):
+            element_refs.parse_ref(field.ref)
+
+
+async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float]:
+    """Return the ref and the value of a field.
+
+    Raises:
+        ToolError: no field has that label, or several have.
+    """
+    if isinstance(field.ref, str):
+        return field.ref, field.value
+    assert isinstance(field.label, str)
+    until = trio.current_time() + APPEARS_S
+    while not (found := await _find_labelled(context, page, field.label, field.value)):
+        if trio.current_time() >= until:
+            raise ToolError(
+                f"No field is called {quote(field.label, MAX_SAID)}. read_page with filter interactive shows "
+                "what there is."
+            )
+        await trio.sleep(LOOK_S)
+    if len(found) > 1:
+        refs = ", ".join(f"{labelled.role} [{Ref(labelled.ref, frame.number)}]" for frame, labelled in found)
+        raise ToolError(f"Several fields fit {quote(field.label, MAX_SAID)}: {refs}. Give the ref of one.")
+    ((frame, labelled),) = found
+    return str(Ref(labelled.ref, frame.number)), True if labelled.is_choice else field.value
+
+
+async def _find_labelled(
+    context: CallContext, page: Page, label: str, value: Any
+) -> list[tuple[Frame, _LabelledField]]:
+    """Return the controls that fit a label best, of all frames."""
+    best: int | None = None
+    found: list[tuple[Frame, _LabelledField]] = []
+    for frame in readable_frames(context, await page.find_frames()):
+        await shadow_roots.adopt_roots(page, frame)
+        answered = await page.call_script("fieldsLabelled", {"label": label, "value": value}, frame=frame)
+        there = msgspec.convert(answered, _Fields)
+        if there.rank is None or (best is not None and there.rank > best):
+            continue
+        if best is None or there.rank < best:
+            best, found = there.rank, []
+        found += [(frame, each) for each in there.fields]
+    return found
+
+
+async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResult:
+    """Press the button of the form, or Return in its last field."""
+    ref = element_refs.parse_ref(last)
+    frame = await frame_of(context, page, ref)
+    button = (await page.call_script("submitter", {"ref": ref.number}, frame=frame))["ref"]
+    act: dict[str, Any] = {"action": "key", "text": "Return"}
+    if button:
+        act = {"action": "left_click", "ref": str(Ref(button, frame.number))}
+    return await context.call_tool("computer", {**act, "tabId": page.tab_id})
+
+
+def _make_partial(
+    given: FillForm, page: Page, filled: list[FillOutput], error: ToolError | CallError
+) -> ToolResult:
+    """Return the result of a call of which only a part was done."""
+    why = format_error(error) if isinstance(error, CallError) else str(error)
+    if len(filled) < len(given.fields):
+        message = f"{_format_filled(filled)} Field {len(filled) + 1} of {len(given.fields)}: {why}"
+        if len(filled) + 1 < len(given.fields) or given.submit is True:
+            message += " Nothing after it was done."
+    else:
+        message = f"{_format_filled(filled)} The form was not sent: {why}"
+    told = _make_output(message, page, filled, is_submitted=False)
+    return ToolResult(told, is_error=True)
+
+
+def _format_filled(filled: list[FillOutput]) -> str:
+    """Count the fields, and describe those whose value the page has changed or that opened a dialog."""
+    count = f"Filled {len(filled)} field{'s' * (len(filled) != 1)}."
+    others = [each.message for each in filled if not each.ok or not each.role]
+    return " ".join([count, *others])
+
+
+def _make_output(message: str, page: Page, filled: list[FillOutput], *, is_submitted: bool) -> FillFormOutput:
+    fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each in filled]
+    return FillFormOutput(message=message, tab_id=page.tab_id, filled=fields, submitted=is_submitted)
+
+
+TOOLS = (
+    Tool(
+        name="fill_form",
+        title="Fill in a form",
+        description="Fills form controls in order, and may send the form.",
+        listed="core",
+        input_type=FillForm,
+        output_type=FillFormOutput,
+        run=fill_form,
+        is_destructive=True,
+        limit_s=LIMIT_S,
+    ),
+)
