@@ -147,8 +147,17 @@ def _plain_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     return schema
 
 
-_LEFT_OUT = ("$defs", "title", "default", "additionalProperties")
-"""Members that a model does not need; unknown arguments are rejected by name all the same."""
+_LEFT_OUT = (
+    "$defs",
+    "title",
+    "default",
+    "additionalProperties",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "minimum",
+)
+"""Members that cost a model tokens and rarely help it. Arguments are checked all the same."""
 
 
 def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:

@@ -43,7 +43,7 @@ from wire_peers import until
 
 T = TypeVar("T")
 
-REF = re.compile(r"\bref_(?:f\d+_)?\d+\b")
+REF = re.compile(r"(?<=\[)(?:f\d+\.)?\d+(?=\])")
 SECONDS = 60.0
 """For each thing that a test asks for."""
 

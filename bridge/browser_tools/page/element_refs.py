@@ -1,4 +1,7 @@
-"""Element references: `ref_12` is an element of the main document, `ref_f3_12` one of frame number 3."""
+"""Element references: `12` is an element of the main document, `f3.12` one of frame number 3.
+
+`ref_12` and `ref_f3_12`, as references were written before, mean the same.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import NamedTuple
 from bridge.browser_tools.tool_output import ToolError
 from native_host.protocol.untrusted_text import single_line
 
-_REF = re.compile(r"(?:ref_)?(?:f(?P<frame>[0-9]{1,9})_)?(?P<number>[0-9]{1,9})", re.ASCII)
+_REF = re.compile(r"(?:ref_)?(?:f(?P<frame>[0-9]{1,9})[._])?(?P<number>[0-9]{1,9})", re.ASCII)
 _AROUND = " \t\r\n[]()\"'`"
 """Models quote a ref as it stands in an outline, or as they would quote a name."""
 
@@ -21,7 +24,7 @@ class Ref(NamedTuple):
     """0: the main frame."""
 
     def __str__(self) -> str:
-        return f"ref_f{self.frame}_{self.number}" if self.frame else f"ref_{self.number}"
+        return f"f{self.frame}.{self.number}" if self.frame else f"{self.number}"
 
 
 def parse_ref(text: str) -> Ref:
@@ -33,7 +36,6 @@ def parse_ref(text: str) -> Ref:
     found = _REF.fullmatch(text.strip(_AROUND))
     if found is None:
         raise ToolError(
-            f"“{single_line(text, 60)}” is no ref. Refs, as ref_12 and ref_f3_12, come from read_page "
-            "and find."
+            f"“{single_line(text, 60)}” is no ref. Refs, as 12 and f3.12, come from read_page and find."
         )
     return Ref(int(found["number"]), int(found["frame"] or 0))

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bridge.browser_tools.page.element_refs import Ref
+from bridge.browser_tools.page.outline_difference import OutlineLine
 
 Cut = Literal["depth", "size"]
 
@@ -56,41 +57,41 @@ class Outline:
     def __init__(self, max_chars: int) -> None:
         self.left = max_chars
         self.cuts: set[Cut] = set()
-        self._written: list[str] = []
+        self.lines: list[OutlineLine] = []
 
     def __str__(self) -> str:
-        return "\n".join(self._written)
+        return "\n".join(line.text for line in self.lines)
 
     def __len__(self) -> int:
-        return len(self._written)
+        return len(self.lines)
 
     @property
     def is_full(self) -> bool:
         """Nothing more has room."""
         return "size" in self.cuts
 
-    def reserve_lines(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[str, Line]]:
-        """Return the lines of a document as text, as far as they fit.
+    def reserve_lines(self, lines: Sequence[Line], frame: int, indent: int) -> list[tuple[OutlineLine, Line]]:
+        """Return the lines of a document, as far as they fit.
 
         The lines of its frames get the rest.
         """
         reserved = []
         for line in lines:
-            text = _format_line(line, frame, indent)
-            if not self._reserve_text(text):
+            shown = _format_line(line, frame, indent)
+            if not self._reserve_text(shown.text):
                 break
-            reserved.append((text, line))
+            reserved.append((shown, line))
         return reserved
 
-    def write_line(self, text: str) -> None:
+    def write_line(self, line: OutlineLine) -> None:
         """Write a line that was reserved."""
-        self._written.append(text)
+        self.lines.append(line)
 
     def write_remark(self, indent: int, text: str) -> None:
         """Write a remark of the bridge if it fits."""
         line = f"{'  ' * indent}({text})"
         if self._reserve_text(line):
-            self.write_line(line)
+            self.write_line(OutlineLine(line))
 
     def _reserve_text(self, text: str) -> bool:
         if len(text) + 1 > self.left:
@@ -100,6 +101,7 @@ class Outline:
         return True
 
 
-def _format_line(line: Line, frame: int, indent: int) -> str:
-    ref = f" [{Ref(line.ref, frame)}]" if line.ref else ""
-    return f"{'  ' * (indent + line.indent)}{line.head}{ref}{line.tail}"
+def _format_line(line: Line, frame: int, indent: int) -> OutlineLine:
+    ref = str(Ref(line.ref, frame)) if line.ref else ""
+    shown = f" [{ref}]" if ref else ""
+    return OutlineLine(f"{'  ' * (indent + line.indent)}{line.head}{shown}{line.tail}", ref)

@@ -79,7 +79,7 @@ class Frame:
     parent: str = ""
     """The frame around it; empty for the tab's main frame, and where it is not known."""
     number: int = 0
-    """In refs, `ref_f<number>_…`; 0: the main frame."""
+    """In refs, `f<number>.…`; 0: the main frame."""
     origin: str = ""
     has_failed: bool = False
     """The browser's own page is there, which says why this one did not load."""

@@ -149,7 +149,8 @@ async def run_in_order(context: CallContext, steps: Sequence[Step]) -> StepResul
 async def _run_step(context: CallContext, step: Step, ran: StepResults) -> bool:
     number = len(ran.results) + 1
     try:
-        answer = await context.call_tool(step.name, step.input, step=number)
+        given = step.input if number == ran.total else _without_changes(step, context)
+        answer = await context.call_tool(step.name, given, step=number)
         ran.add_result(step.name, answer, is_large="max_chars" in step.input)
     except ToolError as error:
         context.quotes.extend(error.quotes)
@@ -157,6 +158,12 @@ async def _run_step(context: CallContext, step: Step, ran: StepResults) -> bool:
     except CallError as error:
         ran.add_failure(step.name, format_error(error))
     return ran.failed_at is None
+
+
+def _without_changes(step: Step, context: CallContext) -> dict[str, Any]:
+    """Return the input of a step before the last: the last one reports the changes of all."""
+    fields = context.services.tools[step.name].input_type.__struct_fields__
+    return {"difference": False, **step.input} if "difference" in fields else step.input
 
 
 def _check_steps(context: CallContext, steps: Sequence[Step]) -> None:

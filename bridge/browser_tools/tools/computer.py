@@ -29,7 +29,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Image, Link, ToolError, ToolResult
-from bridge.browser_tools.tools import gif_creator
+from bridge.browser_tools.tools import gif_creator, page_changes
 from bridge.browser_tools.tools.computer_action import (
     ActionContext,
     ActionResult,
@@ -61,13 +61,17 @@ async def _run_action(given: Computer, context: CallContext, place: TabRef, page
         return await _stop_loading(given, context, page)
     tabs = set(place.browser.tabs)
     action = await _prepare_action(given, context, page)
+    shows_changes = given.difference is not False and given.action not in _LOOKS
+    if shows_changes:
+        await page_changes.remember_outline(context, page)
     result = await _ACTIONS[given.action](action)
     if result.shot is not None:
         return await _store_picture(action, result, result.shot)
     await action.page.wait_still()
     news = await _describe_effects(context, place, page, tabs)
     await gif_creator.after_action(context, page, f"{given.action} {result.target}".strip())
-    return _make_result(given, page, f"{result.said}{news}", result.target)
+    answer = _make_result(given, page, f"{result.said}{news}", result.target)
+    return await page_changes.with_changes(context, page, answer) if shows_changes else answer
 
 
 def _make_result(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
@@ -240,8 +244,11 @@ async def _wait_seconds(given: Computer, context: CallContext, place: TabRef) ->
     return ToolResult(acted)
 
 
+_LOOKS = ("screenshot", "zoom", "wait")
+
+
 def _only_looks(given: Computer) -> bool:
-    return given.action in ("screenshot", "zoom", "wait") and given.save_to_disk is not True
+    return given.action in _LOOKS and given.save_to_disk is not True
 
 
 _ACTIONS: dict[str, Callable[[ActionContext], Awaitable[ActionResult]]] = {

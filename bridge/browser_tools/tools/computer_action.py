@@ -20,6 +20,7 @@ from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput
 from bridge.browser_tools.tools import gif_creator, read_page
+from bridge.browser_tools.tools.page_changes import Difference
 
 LEFT = "Then the tab left for another document, and the rest was not done. Look at it before you go on."
 """End of a sentence about an action that was interrupted."""
@@ -71,6 +72,7 @@ class Computer(ToolInput):
     repeat: Annotated[int, Meta(ge=1, le=100, description="key: times.")] | UnsetType = UNSET
     ref: Annotated[str, Meta(description="Element, instead of a coordinate.")] | UnsetType = UNSET
     modifiers: Annotated[str, Meta(description="Keys held, such as `ctrl+shift`.")] | UnsetType = UNSET
+    difference: Difference = UNSET
     save_to_disk: Annotated[bool, Meta(description="Save the picture among the downloads.")] | UnsetType = (
         UNSET
     )

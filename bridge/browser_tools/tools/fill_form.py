@@ -18,7 +18,9 @@ from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
+from bridge.browser_tools.tools import page_changes
 from bridge.browser_tools.tools.form_input import FillOutput
+from bridge.browser_tools.tools.page_changes import Difference
 from bridge.browser_tools.tools.read_page import frame_of, readable_frames
 from bridge.errors import CallError, format_error
 from native_host.protocol.untrusted_text import quote
@@ -54,6 +56,7 @@ class FillForm(ToolInput, kw_only=True):
     ]
     submit: Annotated[bool, Meta(description="Then send the form.")] | UnsetType = UNSET
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+    difference: Difference = UNSET
 
 
 class FilledField(msgspec.Struct, rename="camel"):
@@ -95,6 +98,8 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     """Fill the fields in order, up to the first that cannot be filled; then send the form."""
     _check_fields(given.fields)
     page = await context.open_page(given.tab_id)
+    if given.difference is not False:
+        await page_changes.remember_outline(context, page)
     filled: list[FillOutput] = []
     try:
         for field in given.fields:
@@ -103,7 +108,13 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     except (ToolError, CallError) as error:
         if not filled:
             raise
-        return _make_partial(given, page, filled, error)
+        answer = _make_partial(given, page, filled, error)
+    else:
+        answer = _make_result(page, filled, sent)
+    return answer if given.difference is False else await page_changes.with_changes(context, page, answer)
+
+
+def _make_result(page: Page, filled: list[FillOutput], sent: ToolResult | None) -> ToolResult:
     message = _format_filled(filled)
     told = _make_output(message, page, filled, is_submitted=sent is not None)
     if sent is None:
@@ -114,7 +125,7 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
 
 async def _fill_field(context: CallContext, page: Page, field: Field) -> FillOutput:
     ref, value = await _find_field(context, page, field)
-    answer = await context.call_tool("form_input", {"ref": ref, "value": value, "tabId": page.tab_id})
+    answer = await context.call_tool("form_input", {"ref": ref, "value": value, **_of_tab(page)})
     assert isinstance(answer.output, FillOutput)
     return answer.output
 
@@ -127,6 +138,11 @@ def _check_fields(fields: list[Field]) -> None:
             raise ToolError(f"Field {number} needs either a ref or a label. Nothing was filled.")
         if isinstance(field.ref, str):
             element_refs.parse_ref(field.ref)
+
+
+def _of_tab(page: Page) -> dict[str, Any]:
+    """Return the arguments of a tool that works for this one: it reports the changes itself."""
+    return {"tabId": page.tab_id, "difference": False}
 
 
 async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float]:
@@ -179,7 +195,7 @@ async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResul
     act: dict[str, Any] = {"action": "key", "text": "Return"}
     if button:
         act = {"action": "left_click", "ref": str(Ref(button, frame.number))}
-    return await context.call_tool("computer", {**act, "tabId": page.tab_id})
+    return await context.call_tool("computer", {**act, **_of_tab(page)})
 
 
 def _make_partial(

@@ -14,7 +14,8 @@ from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
-from bridge.browser_tools.tools import gif_creator
+from bridge.browser_tools.tools import gif_creator, page_changes
+from bridge.browser_tools.tools.page_changes import Difference
 from bridge.browser_tools.tools.read_page import frame_of
 from native_host.protocol.untrusted_text import quote
 
@@ -39,6 +40,7 @@ class FormInput(ToolInput, kw_only=True):
         ),
     ]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
+    difference: Difference = UNSET
 
 
 class FillOutput(ToolOutput, kw_only=True):
@@ -72,6 +74,8 @@ async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     asked = {"ref": ref.number, "value": given.value}
     if page.dialog:  # from before
         raise DialogError(page.dialog)
+    if given.difference is not False:
+        await page_changes.remember_outline(context, page)
     try:
         answered = await page.call_script("fill", asked, frame=frame, timeout_s=FILL_S)
     except DialogError as dialog:
@@ -90,7 +94,8 @@ async def form_input(given: FormInput, context: CallContext) -> ToolResult:
         now=filled.now,
         ok=filled.ok,
     )
-    return ToolResult(told)
+    answer = ToolResult(told)
+    return answer if given.difference is False else await page_changes.with_changes(context, page, answer)
 
 
 def _format_message(what: str, ref: Ref, filled: _Fill) -> str:

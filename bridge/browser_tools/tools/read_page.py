@@ -16,8 +16,9 @@ from bridge.browser_tools.page import element_refs, shadow_roots
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.outline import Cut, DocumentLines, Outline, Viewport
 from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
-from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MOST_CHARS, MaxChars, most_chars
+from bridge.browser_tools.result_size import MAX_CHARS, MAX_RESULT_CHARS, MOST_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.seen_outlines import SeenOutlines
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 
@@ -43,6 +44,11 @@ class ReadPage(ToolInput):
     depth: Annotated[int, Meta(ge=1, description="Levels; default 15.")] | UnsetType = UNSET
     ref_id: Annotated[str, Meta(description="Only this element and its content.")] | UnsetType = UNSET
     max_chars: MaxChars | UnsetType = UNSET
+    links: Annotated[bool, Meta(description="With the addresses of links.")] | UnsetType = UNSET
+    query: (
+        Annotated[str, Meta(min_length=1, description="Only what surrounds lines with these words.")]
+        | UnsetType
+    ) = UNSET
 
 
 class PageRead(ToolOutput, kw_only=True):
@@ -58,29 +64,61 @@ class PageRead(ToolOutput, kw_only=True):
     untrusted: tuple[str, ...] = ("title", "url", "outline")
 
 
+@dataclass(frozen=True)
+class OutlineOptions:
+    """What an outline has."""
+
+    filter: Filter = "all"
+    depth: int = DEPTH
+    max_chars: int = MAX_CHARS
+    links: bool = False
+    query: str = ""
+
+
 @dataclass
-class _Reading:
+class OutlineReading:
     """One look at a page with all of its frames."""
 
     page: Page
     frames: dict[str, Frame]
     readable_frames: Sequence[Frame]
+    options: OutlineOptions
     outline: Outline
-    filter: Filter
     until: float
     """By trio's clock: for the frames inside the page."""
     read: list[Frame] = field(default_factory=list)
+
+    @classmethod
+    async def prepare(cls, context: CallContext, page: Page, options: OutlineOptions) -> OutlineReading:
+        """Find the frames of a page. Raises as `readable_frames` does."""
+        frames = await page.find_frames()
+        return cls(
+            page,
+            {each.id: each for each in frames},
+            readable_frames(context, frames),
+            options,
+            Outline(options.max_chars),
+            trio.current_time() + FRAMES_S,
+        )
 
     async def read_document(self, frame: Frame, depth: int, indent: int = 0, ref: int = 0) -> DocumentLines:
         """Write the lines of a document, and below the lines of its frames theirs."""
         self.read.append(frame)
         await shadow_roots.adopt_roots(self.page, frame)
-        asked = {"filter": self.filter, "depth": depth, "maxChars": self.outline.left, "ref": ref}
+        options = self.options
+        asked = {
+            "filter": options.filter,
+            "depth": depth,
+            "maxChars": self.outline.left,
+            "ref": ref,
+            "links": options.links,
+            "query": options.query,
+        }
         seen = msgspec.convert(await self.page.call_script("read", asked, frame=frame), DocumentLines)
         if seen.truncated:
             self.outline.cuts.add(seen.truncated)
-        for text, line in self.outline.reserve_lines(seen.lines, frame.number, indent):
-            self.outline.write_line(text)
+        for shown, line in self.outline.reserve_lines(seen.lines, frame.number, indent):
+            self.outline.write_line(shown)
             if line.is_frame:
                 await self._read_inside(frame, line.ref, depth - line.indent - 1, indent + line.indent + 1)
         return seen
@@ -114,22 +152,20 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
     """Return the outline of a page, or of an element of it."""
     start = Ref(0) if given.ref_id is UNSET else element_refs.parse_ref(given.ref_id)
     page = await context.open_page(given.tab_id)
-    frames = await page.find_frames()
-    most = most_chars(given.max_chars)
-    reading = _Reading(
-        page,
-        {each.id: each for each in frames},
-        readable_frames(context, frames),
-        Outline(most),
-        "all" if given.filter is UNSET else given.filter,
-        trio.current_time() + FRAMES_S,
+    options = OutlineOptions(
+        filter="all" if given.filter is UNSET else given.filter,
+        depth=DEPTH if given.depth is UNSET else given.depth,
+        max_chars=most_chars(given.max_chars),
+        links=given.links is True,
+        query="" if given.query is UNSET else given.query,
     )
-    depth = DEPTH if given.depth is UNSET else given.depth
-    seen = await reading.read_document(_frame_of(reading.readable_frames, start), depth, ref=start.number)
+    reading = await OutlineReading.prepare(context, page, options)
+    main = _frame_of(reading.readable_frames, start)
+    seen = await reading.read_document(main, options.depth, ref=start.number)
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)
     told = PageRead(
-        message=_read_message(page, seen, reading.outline, most) + context.take_notes(page),
+        message=_read_message(page, seen, reading) + context.take_notes(page),
         tab_id=page.tab_id,
         title=seen.title,
         url=seen.url,
@@ -137,22 +173,23 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
         outline=outline,
         truncated=sorted(reading.outline.cuts),
     )
+    if not start.number and options == OutlineOptions() and not reading.outline.cuts:
+        context.state.state_of(SeenOutlines).keep(page, main, reading.outline.lines)
     return ToolResult(told, page=f"{seen.title}\n{seen.url}\n{outline}", origin=origins_of(reading.read))
 
 
-def _read_message(page: Page, seen: DocumentLines, outline: Outline, most: int) -> str:
+def _read_message(page: Page, seen: DocumentLines, reading: OutlineReading) -> str:
+    outline, query, most = reading.outline, reading.options.query, reading.options.max_chars
     lines = f"{len(outline)} lines" if len(outline) != 1 else "1 line"
     message = f"Tab {page.tab_id}, {seen.viewport}: {lines}."
-    if not len(outline):
+    if not len(outline) and query:
+        message += " No line has these words: try fewer, or find, which looks for similar ones."
+    elif not len(outline):
         message += " There is nothing to see, or nothing yet: a screenshot may show more."
     if "size" in outline.cuts:
-        message += (
-            " More was cut off: give the ref_id of the part that matters, filter interactive, or a larger "
-            "max_chars; or use find."
-            if most < MOST_CHARS
-            else f" More was cut off, for {MOST_CHARS} characters are the most: give the ref_id of the part "
-            "that matters, or filter interactive; or use find."
-        )
+        message += " More was cut off: give a query, the ref_id of a part, or filter interactive"
+        is_most = most >= MOST_CHARS
+        message += f"; {MOST_CHARS} characters are the most." if is_most else ", or a larger max_chars."
     if "depth" in outline.cuts:
         message += " Deeper levels were left out: give a larger depth, or the ref_id of a part."
     return message

@@ -19,6 +19,8 @@ from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
+from bridge.browser_tools.tools import page_changes
+from bridge.browser_tools.tools.page_changes import Difference
 from bridge.browser_tools.tools.read_page import readable_frames
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import quote
@@ -47,6 +49,7 @@ class WaitFor(ToolInput, kw_only=True):
         UNSET
     )
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
+    difference: Difference = UNSET
 
 
 class WaitOutput(ToolOutput, kw_only=True):
@@ -132,7 +135,10 @@ async def wait_for(given: WaitFor, context: CallContext) -> ToolResult:
     assert waiting.page
     seconds = round(trio.current_time() - began, 1)
     message = f"It is so, after {seconds:g} s.{context.take_notes(waiting.page)}"
-    return ToolResult(WaitOutput(message=message, tab_id=waiting.page.tab_id, seconds=seconds))
+    answer = ToolResult(WaitOutput(message=message, tab_id=waiting.page.tab_id, seconds=seconds))
+    if given.difference is False:
+        return answer
+    return await page_changes.with_changes(context, waiting.page, answer)
 
 
 @asynccontextmanager

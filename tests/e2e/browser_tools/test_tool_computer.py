@@ -466,7 +466,7 @@ def test_a_file_chooser_that_a_page_opens_is_told_of_and_shown_to_nobody(tools: 
                 break
             said += desk.do("wait", duration=0.25).text
         assert "asked for a file to be chosen, which the user was not shown" in said
-    assert "ref_" in tools.done("find", tabId=desk.tab_id, query="file").text
+    assert "[" in tools.done("find", tabId=desk.tab_id, query="file").text
 
 
 def test_leaving_a_page_that_asks_is_told_and_decided(tools: Tools) -> None:

@@ -32,7 +32,7 @@ class Form:
         self.tab_id = tools.open_site("forms.html")
         self.page: Tab = tools.look(self.tab_id)
         read = tools.done("read_page").structured["outline"]
-        self.refs = dict(re.findall(r'^ *\w+ "([^"]+)" \[(ref_\d+)\]', read, re.MULTILINE))
+        self.refs = dict(re.findall(r'^ *\w+ "([^"]+)" \[(\d+)\]', read, re.MULTILINE))
 
     def fill(self, name: str, value: object) -> dict[str, object]:
         """What the tool tells of a control that it has filled."""
@@ -202,7 +202,7 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
     form.page.evaluate("document.querySelector('[name=surname]').remove()")
     for arguments, said in (
         ({"ref": stale, "value": "x"}, "not in the page any more: read_page and find give refs"),
-        ({"ref": "ref_f99_1", "value": "x"}, "The frame of ref_f99_1 is gone"),
+        ({"ref": "ref_f99_1", "value": "x"}, "The frame of f99.1 is gone"),
         ({"ref": "Surname", "value": "x"}, "“Surname” is no ref"),
         ({"ref": stale}, "value is missing"),
         ({"ref": stale, "value": None}, "value is true or false or a number or text, not null"),

@@ -30,7 +30,7 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
 def outline(tools: Tools, **arguments: object) -> str:
     """What `read_page` shows, with every ref as `[ref]`."""
     text: str = tools.done("read_page", **arguments).structured["outline"]
-    return re.sub(r"\[ref_[f0-9_]+\]", "[ref]", text)
+    return re.sub(r"\[[f0-9.]+\]", "[ref]", text)
 
 
 # ── read_page ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +103,7 @@ def test_closed_shadow_roots_are_read_too(tools: Tools) -> None:
 def test_refs_stay_with_their_elements(tools: Tools) -> None:
     tools.open_site("frames.html")
     ref = tools.ref_of("Press within")
-    assert re.fullmatch(r"ref_f\d+_\d+", ref)
+    assert re.fullmatch(r"f\d+\.\d+", ref)
     assert tools.ref_of("Press within") == ref
     assert tools.done("find", query="press within").structured["matches"][0]["ref"] == ref
 

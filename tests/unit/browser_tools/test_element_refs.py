@@ -19,6 +19,8 @@ from bridge.browser_tools.tool_output import ToolError
         ('"ref_f3_12"', Ref(12, frame=3)),
         ("12", Ref(12)),
         ("f3_12", Ref(12, frame=3)),
+        ("f3.12", Ref(12, frame=3)),
+        ("[f3.12]", Ref(12, frame=3)),
     ],
 )
 def test_a_ref_is_read_as_models_write_it(text: str, ref: Ref) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from bridge.browser_tools.page.credential_masking import masked_body, masked_url
 from bridge.browser_tools.page.outline import Line, Outline, Viewport
+from bridge.browser_tools.page.outline_difference import OutlineLine
 from bridge.browser_tools.tools.find import MAX_CHOSEN, parse_choice
 
 HEADING = Line(0, 'heading "Cart"', 1, " level=1", is_frame=False)
@@ -17,34 +18,34 @@ TEXT = Line(1, '"3 apples"', 0, "", is_frame=False)
 @pytest.mark.parametrize(
     ("line", "frame", "indent", "text"),
     [
-        (HEADING, 0, 0, 'heading "Cart" [ref_1] level=1'),
-        (HEADING, 4, 0, 'heading "Cart" [ref_f4_1] level=1'),
-        (HEADING, 4, 2, '    heading "Cart" [ref_f4_1] level=1'),
+        (HEADING, 0, 0, 'heading "Cart" [1] level=1'),
+        (HEADING, 4, 0, 'heading "Cart" [f4.1] level=1'),
+        (HEADING, 4, 2, '    heading "Cart" [f4.1] level=1'),
         (TEXT, 0, 0, '  "3 apples"'),
         (TEXT, 4, 1, '    "3 apples"'),
     ],
 )
 def test_a_line_has_its_place_and_its_ref(line: Line, frame: int, indent: int, text: str) -> None:
-    assert Outline(1000).reserve_lines([line], frame, indent) == [(text, line)]
+    assert Outline(1000).reserve_lines([line], frame, indent)[0][0].text == text
 
 
 def test_what_is_written_stands_in_lines() -> None:
     outline = Outline(1000)
-    outline.write_line("one")
+    outline.write_line(OutlineLine("one"))
     outline.write_remark(1, "two")
     assert str(outline) == "one\n  (two)"
     assert len(outline) == 2
 
 
 def test_lines_that_have_no_room_are_left_out_and_it_is_known() -> None:
-    outline = Outline(max_chars=40)
+    outline = Outline(max_chars=30)
     assert [line for _, line in outline.reserve_lines([HEADING, TEXT, HEADING], 0, 0)] == [HEADING]
     assert outline.is_full
     assert outline.cuts == {"size"}
 
 
 def test_all_documents_share_one_bound() -> None:
-    outline = Outline(max_chars=60)
+    outline = Outline(max_chars=50)
     assert outline.reserve_lines([HEADING], 0, 0)
     assert not outline.is_full
     assert not outline.reserve_lines([HEADING], 1, 0)
@@ -52,7 +53,7 @@ def test_all_documents_share_one_bound() -> None:
 
 
 def test_what_fits_exactly_is_whole() -> None:
-    text = 'heading "Cart" [ref_1] level=1'
+    text = 'heading "Cart" [1] level=1'
     assert Outline(len(text) + 1).reserve_lines([HEADING], 0, 0)
     assert not Outline(len(text)).reserve_lines([HEADING], 0, 0)
 
@@ -111,22 +112,24 @@ def test_a_secret_parameter_with_a_long_name_is_masked() -> None:
 
 
 OUTLINE = r"""
-main "Books" [ref_1]
-  text "[ref_9] is no ref here"
-  button "Reserve \"Dune\"" [ref_2] disabled
-  link [ref_3] href=/x
-  iframe "Ads" [ref_4]
-    button "Reserve" [ref_f2_1]
+main "Books" [1]
+  text "[9] is no ref here"
+  button "Reserve \"Dune\"" [2] disabled
+  link [3] href=/x
+  iframe "Ads" [4]
+    button "Reserve" [f2.1]
 """.strip()
 
 
 @pytest.mark.parametrize(
     ("said", "refs"),
     [
-        ("ref_2", ["ref_2"]),
-        ("ref_f2_1\nref_2", ["ref_f2_1", "ref_2"]),
-        ("The best is [ref_3], then `ref_2`; ref_3 again.", ["ref_3", "ref_2"]),
-        ("ref_9 and ref_77 and ref_f3_1", []),
+        ("2", ["2"]),
+        ("ref_2", ["2"]),
+        ("f2.1\nref_2", ["f2.1", "2"]),
+        ("ref_f2_1", ["f2.1"]),
+        ("The best is [3], then `2`; 3 again.", ["3", "2"]),
+        ("9 and 77 and f3.1", []),
         ("xref_2 ref_2x", []),
         ("none", []),
         ("", []),
@@ -144,6 +147,6 @@ def test_each_has_its_kind_and_name() -> None:
 
 
 def test_no_more_are_taken_than_are_shown() -> None:
-    outline = "\n".join(f'button "{n}" [ref_{n}]' for n in range(1, 100))
+    outline = "\n".join(f'button "{n}" [{n}]' for n in range(1, 100))
     said = " ".join(f"ref_{n}" for n in range(1, 100))
     assert len(parse_choice(said, outline)) == MAX_CHOSEN

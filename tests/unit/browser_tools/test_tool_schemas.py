@@ -54,6 +54,9 @@ every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: to
 
 
 ADDED = {
+    "computer": {"difference"},
+    "form_input": {"difference"},
+    "read_page": {"links", "query"},
     "get_page_text": {"offset"},
     "javascript_tool": {"max_chars"},
     "navigate": {"wait"},
@@ -76,9 +79,6 @@ SCHEMA_KEYWORDS = {
     "anyOf",
     "minimum",
     "maximum",
-    "minItems",
-    "maxItems",
-    "minLength",
     "maxLength",
     "contentEncoding",
 }
@@ -97,7 +97,7 @@ def described(schema: Any) -> Any:
         case {"type": [*types], **rest}:
             return described({**rest, "anyOf": [{"type": name} for name in types]})
         case dict():
-            left_out = ("description", "additionalProperties")
+            left_out = {"description", "additionalProperties", "minItems", "maxItems", "minLength", "minimum"}
             return {name: described(it) for name, it in schema.items() if name not in left_out and it != []}
         case list():
             return [described(item) for item in schema]

@@ -15,8 +15,9 @@ have made refs: those of the next document begin there (`begin`).
 * `hostsWithoutRoot()` → hosts (at most 50 refs of elements that may have a closed shadow root, each reported
   once in ten seconds), next.
 * `adopt(host, root)`: from now on the root that DevTools gave is looked into, as open ones are.
-* `read({filter: "all" | "interactive", depth, maxChars, ref})` → lines, truncated (false, "depth" or
-  "size"), pdf, title, url, viewport (width, height, scrollX, scrollY, pageWidth, pageHeight), next. A line
+* `read({filter: "all" | "interactive", depth, maxChars, ref, links, query})` → lines, truncated (false,
+  "depth" or "size"), pdf, title, url, viewport (width, height, scrollX, scrollY, pageWidth, pageHeight),
+  next. A line
   is [indent, head, ref or 0, tail, isFrame] and is shown as head, the ref in brackets, tail: so nothing
   that a page writes can be taken for a ref, all of it is between quotes. Below the line of a frame belongs
   what that frame answers itself.

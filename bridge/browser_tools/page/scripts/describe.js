@@ -28,9 +28,9 @@ function inWords(element) {
   return id ? `${kind} with the id ${quoted(id, 60)}` : text ? `${kind} ${quoted(text, 60)}` : kind;
 }
 
-/** States that matter, each after a space.
- * @param {Element} element @param {string} role @param {Name} name */
-function statesOf(element, role, name) {
+/** States that matter, each after a space. A link's address is one where asked for, or where it has no name.
+ * @param {Element} element @param {string} role @param {Name} name @param {boolean} withAddress */
+function statesOf(element, role, name, withAddress) {
   const states = [...choiceStates(element, role), ...useStates(element)];
   if (role === "heading") states.push(`level=${headingLevel(element)}`);
   const type = element instanceof HTMLInputElement ? element.type : "";
@@ -42,7 +42,8 @@ function statesOf(element, role, name) {
   states.push(...boundStates(element));
   const placeholder = attribute(element, "placeholder");
   if (placeholder && name.from !== "placeholder") states.push(`placeholder=${quoted(placeholder, MAX_VALUE)}`);
-  if (role === "link" && hasAttribute(element, "href")) states.push(`href=${quoted(shortHref(element), MAX_HREF)}`);
+  const isAddressed = role === "link" && hasAttribute(element, "href") && (withAddress || !name.text);
+  if (isAddressed) states.push(`href=${quoted(shortHref(element), MAX_HREF)}`);
   return states.map((state) => ` ${state}`).join("");
 }
 
@@ -181,6 +182,6 @@ function describeElement({ ref }) {
   const element = elementOf(ref);
   const role = kindOf(element);
   const name = nameOf(element, role);
-  const line = headOf(role, name) + statesOf(element, role, name);
+  const line = headOf(role, name) + statesOf(element, role, name, true);
   return { ref, role, name: name.text, tag: cleaned(tagOf(element), 40), line };
 }

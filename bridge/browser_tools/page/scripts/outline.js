@@ -1,6 +1,24 @@
 /** The page as an outline: a line for each element that means something, in the order in which it is shown. */
 
 const MAX_OPTIONS = 30;
+/** Siblings of one kind: of more than so many, only the first are shown. */
+const MAX_ALIKE = 40;
+const SHOWN_ALIKE = 20;
+/** Kinds that are folded, and what several of them are called. @type {Record<string, string>} */
+const FOLDED = {
+  listitem: "list items",
+  row: "rows",
+  article: "articles",
+  option: "options",
+  menuitem: "menu items",
+  treeitem: "tree items",
+  link: "links",
+};
+/** Lines of a match's content, and beside it, that `query` shows. */
+const MATCH_INSIDE = 8;
+const MATCH_BESIDE = 1;
+/** Characters of the outline in which `query` looks. */
+const MAX_SEARCHED = 1_000_000;
 
 /**
  * Indent in levels; text before the ref; the ref, or 0; text behind it; whether it is a frame with a page of its own.
@@ -63,7 +81,7 @@ class Outline {
   add(line, mayTakeText = false) {
     this.endText();
     if (this.isFull) return;
-    const length = 2 * line[0] + line[1].length + line[3].length + (line[2] ? 8 + String(line[2]).length : 0) + 1;
+    const length = 2 * line[0] + line[1].length + line[3].length + (line[2] ? 3 + String(line[2]).length : 0) + 1;
     if (length > this.left) {
       this.truncated = "size";
       return;
@@ -81,22 +99,27 @@ class Outline {
  */
 
 class Reader {
-  /** @param {Outline} outline @param {boolean} interactiveOnly */
-  constructor(outline, interactiveOnly) {
+  /** @param {Outline} outline @param {{interactiveOnly: boolean, links: boolean, folds: boolean}} options */
+  constructor(outline, { interactiveOnly, links, folds }) {
     this.outline = outline;
     this.interactiveOnly = interactiveOnly;
-    /** A block's end is a null; what is ours to say is a string.
-     * @type {[Node | string | null, Place][]} */
+    this.links = links;
+    this.folds = folds;
+    /** @type {Element | null} */
+    this.start = null;
+    /** A block's end is a null; what is ours to say is a text, with the ref of its element or 0.
+     * @type {[Node | [text: string, ref: number] | null, Place][]} */
     this.waiting = [];
   }
 
   /** @param {Element} start */
   read(start) {
+    this.start = start;
     this.waiting.push([start, { indent: 0, isNamed: false, isPointed: false }]);
     while (this.waiting.length && !this.outline.isFull) {
-      const [node, place] = /** @type {[Node | string | null, Place]} */ (this.waiting.pop());
+      const [node, place] = /** @type {[Node | [string, number] | null, Place]} */ (this.waiting.pop());
       if (node === null) this.outline.endText();
-      else if (typeof node === "string") this.outline.add([place.indent, node, 0, "", false]);
+      else if (Array.isArray(node)) this.outline.add([place.indent, node[0], node[1], "", false]);
       else if (node instanceof Element) this.#element(node, place);
       else if (node instanceof Text) this.#text(node, place);
     }
@@ -143,7 +166,7 @@ class Reader {
   #line(element, role, inside) {
     const name = nameOf(element, role);
     const isFrame = role === "iframe";
-    const tail = statesOf(element, role, name);
+    const tail = statesOf(element, role, name, this.links || element === this.start);
     this.outline.add([inside.indent, headOf(role, name), refOf(element), tail, isFrame], !name.text && !tail);
     inside.indent += 1;
     inside.isNamed ||= name.from === "content" && !name.text.endsWith("…");
@@ -156,18 +179,83 @@ class Reader {
   #children(element, place, style) {
     if (element instanceof HTMLSelectElement) return this.#options(element, place);
     if (isBlock(style)) this.waiting.push([null, place]);
-    const children = shownChildren(element);
+    const children = this.folds && element !== this.start ? this.#fold(element) : shownChildren(element);
     for (let index = children.length - 1; index >= 0; index--) {
-      this.waiting.push([/** @type {Node} */ (children[index]), place]);
+      this.waiting.push([/** @type {Node | [string, number]} */ (children[index]), place]);
     }
+  }
+
+  /** The content of an element; of a long run of elements of one kind, the first and how many more there are.
+   * @param {Element} element @returns {(Node | [string, number])[]} */
+  #fold(element) {
+    const children = shownChildren(element);
+    if (children.length <= MAX_ALIKE) return children;
+    /** @type {(Node | [string, number])[]} */
+    const shown = [];
+    /** @type {Node[]} */
+    let run = [];
+    let kind = "";
+    const endRun = () => {
+      const alike = kind ? run.filter((node) => node instanceof Element && isRendered(node)) : [];
+      if (alike.length > MAX_ALIKE) {
+        shown.push(...alike.slice(0, SHOWN_ALIKE));
+        shown.push([`… ${alike.length - SHOWN_ALIKE} more ${FOLDED[kind]},`, refOf(element)]);
+      } else shown.push(...run);
+      run = [];
+    };
+    for (const node of children) {
+      const isBetween = !(node instanceof Element) && (wholeTextOf(node) ?? "").trim() === "";
+      const next = isBetween ? kind : node instanceof Element ? foldedKind(node) : "";
+      if (next !== kind) endRun();
+      kind = next;
+      run.push(node);
+    }
+    endRun();
+    return shown;
   }
 
   /** @param {HTMLSelectElement} select @param {Place} place */
   #options(select, place) {
     const more = select.options.length - MAX_OPTIONS;
-    if (more > 0) this.waiting.push([`… ${more} more options`, place]);
+    if (more > 0) this.waiting.push([[`… ${more} more options`, 0], place]);
     for (const option of Array.from(select.options).slice(0, MAX_OPTIONS).reverse()) this.waiting.push([option, place]);
   }
+}
+
+/** The kind of an element that may be folded; empty: it always has its lines.
+ * @param {Element} element */
+function foldedKind(element) {
+  const role = roleOf(element);
+  return Object.hasOwn(FOLDED, role) ? role : "";
+}
+
+/**
+ * The lines around those with all words of a query: what they are in, a part of their content, what is beside them.
+ *
+ * @param {Line[]} lines @param {string} query @returns {Line[]}
+ */
+function linesAround(lines, query) {
+  const words = folded(query).split(/\s+/).filter(Boolean);
+  /** @type {Set<number>} */
+  const kept = new Set();
+  lines.forEach(([indent, head, , tail, isFrame], at) => {
+    const text = folded(head + tail);
+    if (isFrame) kept.add(at); // its own document is asked as well
+    if (!words.every((word) => text.includes(word))) return;
+    kept.add(at);
+    let level = indent;
+    for (let above = at - 1; above >= 0 && level > 0; above--) {
+      const [of] = /** @type {Line} */ (lines[above]);
+      if (of >= level) continue;
+      level = of;
+      kept.add(above);
+    }
+    for (let below = at + 1; below <= at + MATCH_INSIDE && (lines[below]?.[0] ?? -1) > indent; below++) kept.add(below);
+    for (let beside = at - MATCH_BESIDE; beside <= at + MATCH_BESIDE; beside++) {
+      if (lines[beside]?.[0] === indent) kept.add(beside);
+    }
+  });
+  return lines.filter((_, at) => kept.has(at));
 }
 
 /** @param {CSSStyleDeclaration} style */
@@ -201,13 +289,24 @@ function isOnlyText(editor) {
   );
 }
 
-/** @param {{filter?: "interactive" | "all", depth?: number, maxChars?: number, ref?: number}} given */
-function readPage({ filter = "all", depth = 15, maxChars = 50_000, ref = 0 }) {
+/**
+ * @typedef {object} Reading
+ * @property {"interactive" | "all"} [filter]
+ * @property {number} [depth]
+ * @property {number} [maxChars]
+ * @property {number} [ref]
+ * @property {boolean} [links] also the addresses of links
+ * @property {string} [query] only what surrounds the lines with these words
+ */
+
+/** @param {Reading} given */
+function readPage({ filter = "all", depth = 15, maxChars = 20_000, ref = 0, links = false, query = "" }) {
   const start = ref ? elementOf(ref) : documentElementOf(document);
-  const outline = new Outline(depth, maxChars);
-  if (start) new Reader(outline, filter === "interactive").read(start);
+  const outline = new Outline(depth, query ? MAX_SEARCHED : maxChars);
+  const options = { interactiveOnly: filter === "interactive", links, folds: !query };
+  if (start) new Reader(outline, options).read(start);
   return {
-    lines: outline.lines,
+    lines: query ? linesAround(outline.lines, query) : outline.lines,
     truncated: outline.truncated,
     pdf: isPdf(),
     ...whereWeAre(),
