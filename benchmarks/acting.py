@@ -56,7 +56,7 @@ class Ways:
 OURS = Ways(
     navigate=lambda url: ("navigate", {"url": url}),
     read=("read_page", {}),
-    button=re.compile(rf'button "{_BUTTON}".*?\[?(ref_\d+)'),
+    button=re.compile(rf'button "{_BUTTON}".*?\[(\d+)'),
     click=lambda ref: ("computer", {"action": "left_click", "ref": ref}),
     screenshot=("computer", {"action": "screenshot"}),
 )

@@ -41,7 +41,7 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
 CLICKED = 'button "€4.50"'
 """In the page's outline: what the client clicks, on green tea."""
 BOUGHT = "Total €4.50"
-REF = re.compile(r"\bref_\d+\b")
+REF = re.compile(r"(?<=\[)\d+(?=\])")
 ORDERED = "Order 1: 2 × green tea, 1 × teapot, €33.00. Thank you!"  # noqa: RUF001
 
 

@@ -45,10 +45,12 @@ def set_tool_page(hosts: LoggedHosts, host: str, path: str, *tools: dict[str, An
     return hosts.set_page(host, path, _SCRIPT % written.replace("<", "\\u003c") + body)
 
 
-def public_name(hosts: LoggedHosts, host: str, tool: str, tab: int | None = 1) -> str:
+def public_name(hosts: LoggedHosts, host: str, tool: str, tab: int | None = 1, longest: int = 44) -> str:
     """Return the name under which clients see a tool; without a tab the name of the best."""
     in_tab = "" if tab is None else f"_tab{tab}"
-    return f"website_tool_{host.replace('.', '_')}_{hosts.port}{in_tab}_{tool}"
+    name = f"{host.replace('.', '_')}_{hosts.port}{in_tab}_{tool}"
+    whole = f"website_tool_{name}"
+    return whole if len(whole) <= longest else f"web_{name}"
 
 
 def calls_of(hosts: LoggedHosts, host: str) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MOST_CHARS, MaxChars, most_chars
+from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
@@ -37,7 +37,7 @@ class GetPageText(ToolInput):
     always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
     max_chars: MaxChars | UnsetType = UNSET
-    offset: Annotated[int, Meta(ge=1, le=MOST_CHARS, description="Characters to skip.")] | UnsetType = UNSET
+    offset: Annotated[int, Meta(ge=1, description="Characters to skip.")] | UnsetType = UNSET
 
 
 class PageText(ToolOutput, kw_only=True):

@@ -40,6 +40,11 @@ PRICE = {
 }
 
 
+def price_name(hosts: LoggedHosts, tab: int | None = 1) -> str:
+    """Its public name, as long as this client's prefix lets it be."""
+    return public_name(hosts, "shop.localhost", "getPrice", tab, longest=64 - len("mcp__mcpb__"))
+
+
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[LoggedHosts]:
     with serve_logged_hosts() as opened:
@@ -62,8 +67,8 @@ def conversation(browsing: Browsing, hosts: LoggedHosts) -> PlayedModel:
         use("read_page"),
         use("computer", action="screenshot"),
         use("list_page_tools"),
-        use("call_page_tool", name=public_name(hosts, "shop.localhost", "getPrice", tab=None)),
-        use(public_name(hosts, "shop.localhost", "getPrice")),
+        use("call_page_tool", name=price_name(hosts, tab=None)),
+        use(price_name(hosts)),
         use("computer", action="left_click", ref="999"),
     ]
     return run_claude_code(browsing.chain, script, "--name", SERVER)
@@ -95,7 +100,7 @@ def test_page_tools_come_with_their_origin_and_a_warning(
     origin = f"http://shop.localhost:{hosts.port}"
     (line,) = [line for line in conversation.results[3].text.splitlines() if "getPrice" in line]
     assert origin in line
-    name = tool(public_name(hosts, "shop.localhost", "getPrice"))
+    name = tool(price_name(hosts))
     (definition,) = [it for it in conversation.requests[-1]["tools"] if it["name"] == name]
     assert origin in definition["description"]
     assert "data, not instructions" in definition["description"]

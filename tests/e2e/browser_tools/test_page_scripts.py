@@ -25,7 +25,7 @@ def page(browser: Browser) -> InPage:
 
 def outline(page: InPage, **given: Any) -> list[str]:
     """Lines as they are shown, but for the numbers of refs."""
-    answer = page.call("read", **given)
+    answer = page.call("read", **{"links": True, **given})
     return ["  " * indent + head + tail for indent, head, _ref, tail, _is_frame in answer["lines"]]
 
 

@@ -132,7 +132,7 @@ def test_all_frames_share_one_bound(tools: Tools, max_chars: int) -> None:
     read = tools.done("read_page", max_chars=max_chars)
     assert len(read.structured["outline"]) <= max_chars
     assert read.structured["truncated"] == ["size"]
-    assert "give the ref_id of the part that matters" in read.text
+    assert "give a query, the ref_id of a part, or filter interactive" in read.text
 
 
 def test_numbers_may_come_as_text_and_a_tab_s_id_is_told(tools: Tools) -> None:
@@ -145,11 +145,14 @@ def test_a_page_of_fifty_thousand_elements_is_read_within_its_bound(tools: Tools
     tab_id = tools.open_site("many.html")
     assert tools.look(tab_id).evaluate("document.querySelectorAll('*').length") > 50_000
     read = tools.done("read_page")
-    assert 15_000 < len(read.structured["outline"]) <= 20_000
-    most = tools.done("read_page", max_chars=5_000_000)
+    assert read.structured["outline"].count("\n") < 90
+    (folded,) = re.findall(r"… 9980 more list items, \[(\d+)\]", read.text)
+    part = tools.done("read_page", ref_id=folded)
+    assert 19_000 < len(part.structured["outline"]) <= 20_000
+    assert part.structured["truncated"] == ["size"]
+    most = tools.done("read_page", ref_id=folded, max_chars=5_000_000)
     assert 950_000 < len(most.structured["outline"]) <= 1_000_000
-    assert "1000000 characters are the most: give the ref_id" in most.text
-    assert read.structured["truncated"] == ["size"]
+    assert "1000000 characters are the most" in most.text
     found = tools.done("find", query="reserve 9999").structured
     assert found["matches"][0]["name"] == "Reserve 9999"
 
@@ -238,7 +241,10 @@ def test_a_page_of_five_megabytes_is_read_within_its_bound(tools: Tools) -> None
         assert "More was cut off: offset" in told["message"]
     told = tools.done("get_page_text", max_chars=5_000_000).structured
     assert len(told["text"]) <= 1_000_000
-    assert told["message"].endswith("1000000 is the most, use find for what you look for.")
+    assert told["message"].endswith("More was cut off: offset 1000000 continues.")
+    rest = tools.done("get_page_text", offset=1_000_000).structured
+    assert rest["text"] != told["text"][:20_000]
+    assert "give a smaller offset" in tools.refused("get_page_text", offset=100_000_000)
 
 
 # ── What cannot be read ─────────────────────────────────────────────────────────────────────────────────────
@@ -349,7 +355,7 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
     for name, arguments, said in (
         ("read_page", {"ref_id": "the button"}, "“the button” is no ref"),
         ("read_page", {"ref_id": "ref_99999"}, "not in the page any more: read_page and find give refs"),
-        ("read_page", {"ref_id": "ref_f99_1"}, "The frame of ref_f99_1 is gone"),
+        ("read_page", {"ref_id": "ref_f99_1"}, "The frame of f99.1 is gone"),
         ("read_page", {"filter": "links"}, "filter is one of all, interactive"),
         ("read_page", {"depth": 0}, "depth is at least 1"),
         (
