@@ -13,7 +13,7 @@ MAX_PAGES = 20
 """Tabs whose outlines are kept, those used last."""
 
 
-class _Seen(NamedTuple):
+class _SeenOutline(NamedTuple):
     loader: str
     """Document of the tab's main frame."""
     lines: Sequence[OutlineLine]
@@ -23,12 +23,12 @@ class _Seen(NamedTuple):
 class SeenOutlines:
     """State of a session."""
 
-    _by_page: dict[Page, _Seen] = field(default_factory=dict)
+    _by_page: dict[Page, _SeenOutline] = field(default_factory=dict)
 
     def keep(self, page: Page, main: Frame, lines: Sequence[OutlineLine]) -> None:
         """Keep the outline of a page, whose main document is that of `main`."""
         self._by_page.pop(page, None)
-        self._by_page[page] = _Seen(main.loader, lines)
+        self._by_page[page] = _SeenOutline(main.loader, lines)
         while len(self._by_page) > MAX_PAGES:
             del self._by_page[next(iter(self._by_page))]
 
