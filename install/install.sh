@@ -272,7 +272,7 @@ else
 fi
 say ""
 "$mcpb" extension
-say "" "Give it to an MCP client, for instance: claude mcp add browser -- $(quoted "$mcpb") bridge"
+say "" "Give it to an MCP client, for instance: claude mcp add browser -- $(quoted "$mcpb") bridge --name browser"
 case :$PATH: in
 *:"$bin":*) ;;
 *) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;

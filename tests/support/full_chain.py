@@ -22,6 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from bridge.hub.public_names import MAX_NAME
 from demo.chromium import Chromium, Page, open_chromium
 from install.browsers import user_data_dir_target
 from install.installation import InstallationPaths, RegisteredHost
@@ -223,7 +224,9 @@ class Chain:
     def name(self, tool: str, tab: int | None = 1) -> str:
         """The public name of a tool of a test page; without a tab the one that means the best."""
         in_tab = "" if tab is None else f"_tab{tab}"
-        return f"website_tool_localhost_{self.pages.rpartition(':')[2]}{in_tab}_{tool}"
+        name = f"localhost_{self.pages.rpartition(':')[2]}{in_tab}_{tool}"
+        whole = f"website_tool_{name}"
+        return whole if len(whole) <= MAX_NAME else f"web_{name}"
 
 
 class RawClient:

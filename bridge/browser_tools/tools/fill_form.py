@@ -172,10 +172,24 @@ async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[s
 async def _find_labelled(
     context: CallContext, page: Page, label: str, value: Any
 ) -> list[tuple[Frame, _LabelledField]]:
-    """Return the controls that fit a label best, of all frames."""
+    """Return the controls that fit a label best.
+
+    Those of the page's own origin come first, however well another fits: else a frame of another site could
+    draw a value to itself by a label.
+    """
+    frames = readable_frames(context, await page.find_frames())
+    own = [frame for frame in frames if frame.origin == frames[0].origin]
+    return await _find_in(page, own, label, value) or await _find_in(
+        page, [frame for frame in frames if frame not in own], label, value
+    )
+
+
+async def _find_in(
+    page: Page, frames: list[Frame], label: str, value: Any
+) -> list[tuple[Frame, _LabelledField]]:
     best: int | None = None
     found: list[tuple[Frame, _LabelledField]] = []
-    for frame in readable_frames(context, await page.find_frames()):
+    for frame in frames:
         await shadow_roots.adopt_roots(page, frame)
         answered = await page.call_script("fieldsLabelled", {"label": label, "value": value}, frame=frame)
         there = msgspec.convert(answered, _Fields)

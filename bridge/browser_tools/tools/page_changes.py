@@ -32,7 +32,7 @@ Difference = Annotated[bool, Meta(description="false: without the changes of the
 
 async def remember_outline(context: CallContext, page: Page) -> None:
     """Read the outline of a page before an action, unless the session has seen it."""
-    if not _may_read(context, page):
+    if read_refusal(context, page):
         return
     with suppress(ToolError, CallError, CommandError), trio.move_on_after(LOOK_S):
         main = await page.main_frame()
@@ -47,7 +47,7 @@ async def with_changes(context: CallContext, page: Page, answer: ToolResult) -> 
         return answer
     text = origin = ""
     with suppress(ToolError, CallError, CommandError), trio.move_on_after(LOOK_S):
-        if await context.follow_page(page) and _may_read(context, page):
+        if await context.follow_page(page) and not read_refusal(context, page):
             await _wait_quiet(page)
             text, origin = await _describe_changes(context, page)
     if not text:
@@ -57,10 +57,10 @@ async def with_changes(context: CallContext, page: Page, answer: ToolResult) -> 
     return replace(answer, page=marked, is_marked=True)
 
 
-def _may_read(context: CallContext, page: Page) -> bool:
-    """Return whether no rule for `read_page` forbids what an answer would say of the page."""
+def read_refusal(context: CallContext, page: Page) -> str:
+    """Return the rule that forbids `read_page` there, and so to learn of the page's text otherwise."""
     policy = context.services.policy
-    return not policy.provided_refusal("read_page", page.origin or None, is_read_only=True)
+    return policy.provided_refusal("read_page", page.origin or None, is_read_only=True)
 
 
 async def _wait_quiet(page: Page) -> None:

@@ -90,6 +90,8 @@ class _Waiting:
         wanted = [text for text in (self.given.text, self.given.text_gone) if isinstance(text, str)]
         if not wanted:
             return []
+        if refusal := page_changes.read_refusal(self.context, page):
+            raise ToolError(f"Texts of this page may not be waited for: {refusal}.")
         seen = [False] * len(wanted)
         for frame in frames:
             found = await look_inside(partial(_look_for, page, frame, wanted), FRAME_S)

@@ -189,3 +189,21 @@ def test_a_query_shows_what_is_around_its_words(tools: Tools) -> None:
     assert any(line.startswith("list") for line in lines)
     assert len(lines) < 8
     assert "No line has these words" in tools.done("read_page", query="nowhere at all").text
+
+
+# ── Rules ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rule_against_reading_hides_changes_and_texts_too(browsing: Browsing) -> None:
+    rules = browsing.chain.home / "config.toml"
+    rules.write_text('[[policy.tools]]\nname = "read_page"\nallow = false\n')
+    try:
+        with browsing.client("kept from reading") as tools:
+            tab_id = tools.open_site("moves-on.html")
+            ref = tools.done("find", query="At once", tabId=tab_id).structured["matches"][0]["ref"]
+            answer = tools.done("computer", action="left_click", ref=ref, tabId=tab_id)
+            assert shown_changes(answer.text) == []
+            assert "read_page" in tools.refused("wait_for", text="arrived", tabId=tab_id)
+            assert not tools.call("wait_for", url="/arrived", tabId=tab_id).is_error
+    finally:
+        rules.unlink()

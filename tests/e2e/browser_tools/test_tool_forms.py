@@ -279,6 +279,20 @@ def test_what_cannot_be_filled_ends_it_and_says_what_was_done(tools: Tools) -> N
     assert form.page.evaluate("form.elements.notes.value") == ""
 
 
+def test_a_frame_of_another_site_draws_no_value_to_itself_by_a_better_label(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab_id = tools.open_site("index.html")
+    page = tools.look(tab_id)
+    frame = f"<iframe src='{browsing.site.elsewhere}/login.html' width=400 height=400></iframe>"
+    page.evaluate(f"document.body.innerHTML = `{frame}<label>Password * <input id=own></label>`; 1")
+    assert 'textbox "Password" [' in tools.done("wait_for", text="Log in", tabId=tab_id).text
+    tools.done("fill_form", fields=[{"label": "Password", "value": "secret"}], tabId=tab_id)
+    assert page.evaluate("own.value") == "secret"
+    tools.done("fill_form", fields=[{"label": "Reader", "value": "ada"}], tabId=tab_id)
+    assert 'textbox "Reader"' in tools.done("read_page", query="ada", tabId=tab_id).text
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

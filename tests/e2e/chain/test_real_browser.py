@@ -20,6 +20,7 @@ from custom_tools import FIXED
 from demo.chromium import Chromium, open_chromium
 from full_chain import (
     INSPECTOR,
+    MCPB,
     WEBMCP,
     Chain,
     RawClient,
@@ -504,18 +505,13 @@ async def test_status_names_the_missing_link_and_the_command(chain: Chain) -> No
     env = {"XDG_CONFIG_HOME": str(chain.home / "config")}
 
     async def missing() -> str:
-        run = await trio.run_process(
-            [*chain_command(), "status"], env={**chain.env, **env}, capture_stdout=True
-        )
+        run = await trio.run_process([*MCPB, "status"], env={**chain.env, **env}, capture_stdout=True)
         return run.stdout.decode()
-
-    def chain_command() -> list[str]:
-        return [chain.command.command, *chain.command.args[:-1]]
 
     with trio.fail_after(120):
         assert "mcpb install-native-host" in await missing()
         await trio.run_process(
-            [*chain_command(), "install-native-host", "--yes"], env={**chain.env, **env}, capture_stdout=True
+            [*MCPB, "install-native-host", "--yes"], env={**chain.env, **env}, capture_stdout=True
         )
         assert "mcpb extension" in await missing()
         async with chain.browser() as chromium:

@@ -103,7 +103,7 @@ def test_the_steps_are_fewer_than_five() -> None:
     assert re.findall(r"^(\d)\. ", section("Install"), re.MULTILINE) == [str(n + 1) for n in range(STEPS)]
     assert commands(section("Install")) == [
         "install/install.sh",
-        "claude mcp add browser -- mcpb bridge",
+        "claude mcp add browser -- mcpb bridge --name browser",
         "mcpb demo --serve",
     ]
 
