@@ -44,6 +44,7 @@ from wire_peers import until
 T = TypeVar("T")
 
 REF = re.compile(r"(?<=\[)(?:f\d+\.)?\d+(?=\])")
+ACTIONS = ("computer", "form_input", "fill_form", "wait_for")
 SECONDS = 60.0
 """For each thing that a test asks for."""
 
@@ -258,9 +259,13 @@ class Tools:
     def __init__(self, browsing: Browsing, client: Client) -> None:
         self._browsing = browsing
         self.client = client
+        self.shows_changes = False
+        """Whether actions report what they have changed, which takes time, also where a test does not say so."""
 
     def call(self, name: str, /, **arguments: Any) -> Result:
         """Call one."""
+        if name in ACTIONS and not self.shows_changes:
+            arguments.setdefault("difference", False)
         result = self._browsing.thread.run(self.client.call_tool, name, arguments)
         blocks = result.content
         return Result(
@@ -291,7 +296,7 @@ class Tools:
 
     def open_site(self, path: str) -> int:
         """A page of the site in a new tab, which is the current one from now on; its id."""
-        tab_id: int = self.done("tabs_create_mcp").structured["tabId"]
+        tab_id: int = self.done("tabs_create").structured["tabId"]
         self.done("navigate", tabId=tab_id, url=f"{self._browsing.site.url}/{path}")
         return tab_id
 

@@ -45,6 +45,7 @@ def browsing() -> Iterator[Browsing]:
 def tools(browsing: Browsing) -> Iterator[Tools]:
     """One client for all."""
     with browsing.client() as tools:
+        tools.shows_changes = True
         yield tools
 
 
@@ -199,6 +200,7 @@ def test_a_rule_against_reading_hides_changes_and_texts_too(browsing: Browsing) 
     rules.write_text('[[policy.tools]]\nname = "read_page"\nallow = false\n')
     try:
         with browsing.client("kept from reading") as tools:
+            tools.shows_changes = True
             tab_id = tools.open_site("moves-on.html")
             ref = tools.done("find", query="At once", tabId=tab_id).structured["matches"][0]["ref"]
             answer = tools.done("computer", action="left_click", ref=ref, tabId=tab_id)

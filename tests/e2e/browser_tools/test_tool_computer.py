@@ -616,7 +616,7 @@ def test_a_recording_of_what_was_done_becomes_a_gif(tools: Tools) -> None:
 
 def test_a_recording_begins_in_a_tab_that_has_just_been_opened(tools: Tools) -> None:
     for _ in range(5):  # the browser's own page comes into it within moments
-        tab: int = tools.done("tabs_create_mcp").structured["tabId"]
+        tab: int = tools.done("tabs_create").structured["tabId"]
         assert tools.done("gif_creator", action="start_recording", tabId=tab).structured["recording"]
         tools.done("gif_creator", action="clear", tabId=tab)
         tools.done("tabs_close_mcp", tabId=tab)

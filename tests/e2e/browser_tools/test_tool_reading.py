@@ -292,7 +292,7 @@ def refusals(tools: Tools) -> list[str]:
 
 
 def test_a_page_of_the_browser_itself_is_refused(tools: Tools) -> None:
-    tools.done("tabs_create_mcp")
+    tools.done("tabs_create")
     for said in refusals(tools):
         assert "Cannot access a chrome:// URL. The browser gives no access to such a page" in said
 
@@ -315,7 +315,7 @@ def test_a_crashed_tab_is_told_and_read_again_after_it_was_loaded(tools: Tools, 
 
 
 def own_tabs(tools: Tools) -> set[int]:
-    return {tab["tabId"] for tab in tools.done("tabs_context_mcp").structured["availableTabs"]}
+    return {tab["tabId"] for tab in tools.done("tabs_context").structured["availableTabs"]}
 
 
 def test_a_tab_that_the_browser_has_put_to_sleep_is_loaded_again(tools: Tools, browsing: Browsing) -> None:

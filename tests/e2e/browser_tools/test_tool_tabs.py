@@ -89,7 +89,7 @@ def test_the_page_of_a_new_tab_does_not_pass_for_the_one_that_was_asked_for(tool
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     for _ in range(4):  # which of the two comes first is the machine's to decide
-        tools.done("tabs_create_mcp")
+        tools.done("tabs_create")
         assert "ERR_CONNECTION_REFUSED" in tools.refused("navigate", url=f"http://localhost:{port}/")
         tools.done("tabs_close_mcp")
 
@@ -97,7 +97,7 @@ def test_the_page_of_a_new_tab_does_not_pass_for_the_one_that_was_asked_for(tool
 def test_the_way_back_from_the_first_page_of_a_tab_ends_at_an_empty_one(
     tools: Tools, browsing: Browsing
 ) -> None:
-    tab = tools.done("tabs_create_mcp").structured["tabId"]
+    tab = tools.done("tabs_create").structured["tabId"]
     tools.look(tab).wait_until("location.protocol === 'chrome:' && document.readyState === 'complete'")
     tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/tall.html")
     tools.done("get_page_text", tabId=tab)  # its DevTools end with the way

@@ -23,7 +23,7 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
 
 def open_page(tools: Tools, url: str) -> Tab:
     """Open a page in a new tab of the client, which is its current one from now on."""
-    tab_id = tools.done("tabs_create_mcp").structured["tabId"]
+    tab_id = tools.done("tabs_create").structured["tabId"]
     tools.done("navigate", tabId=tab_id, url=url)
     return tools.look(tab_id)
 

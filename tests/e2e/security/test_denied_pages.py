@@ -27,7 +27,7 @@ def tools(browsing: Browsing, hosts: LoggedHosts) -> Iterator[Tools]:
 
 
 def open_page(tools: Tools, url: str) -> int:
-    tab: int = tools.done("tabs_create_mcp").structured["tabId"]
+    tab: int = tools.done("tabs_create").structured["tabId"]
     tools.done("navigate", tabId=tab, url=url)
     return tab
 

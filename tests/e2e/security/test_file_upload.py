@@ -48,7 +48,7 @@ def config(browsing: Browsing) -> Iterator[Path]:
 
 def open_page(tools: Tools, hosts: LoggedHosts, host: str = "evil.localhost") -> str:
     """Open the page that sends away each file that it gets; return the reference of its field."""
-    tools.done("tabs_create_mcp")
+    tools.done("tabs_create")
     tools.done("navigate", url=hosts.set_page(host, "/", EVIL_PAGE))
     return tools.ref_of("Anything")
 

@@ -181,8 +181,8 @@ async def test_a_process_with_another_client_s_name_gets_nothing_of_that_client(
                 mail = hosts.set_page("mail.localhost", "/", "SECRET mail")
                 opened = await call(editor, "navigate", url=mail)
                 assert "mail.localhost" in opened
-                assert "mail.localhost" in await call(editor, "tabs_context_mcp")
-                assert "mail.localhost" not in await call(other, "tabs_context_mcp")
+                assert "mail.localhost" in await call(editor, "tabs_context")
+                assert "mail.localhost" not in await call(other, "tabs_context")
                 assert "SECRET" in await call(editor, "get_page_text", tabId=tab_of(opened))
                 assert "SECRET" not in await call(other, "get_page_text", tabId=tab_of(opened))
                 asked = called("get_page_text", {"tabId": tab_of(opened)})

@@ -222,7 +222,7 @@ def test_a_page_that_a_client_opened_is_not_taken_for_the_user_s(
     name = public_name(hosts, "spy.localhost", "spy")
     with browsing.client() as tools:
         until_named(browsing, tools, name)
-        tab_id = tools.done("tabs_create_mcp").structured["tabId"]
+        tab_id = tools.done("tabs_create").structured["tabId"]
         tools.done("navigate", tabId=tab_id, url=hosts.url("spy.localhost", "/home"))
         tools.done("read_page", tabId=tab_id, filter="all")
         assert name not in listed(browsing, tools)

@@ -111,7 +111,7 @@ def test_a_client_s_page_of_another_site_requests_nothing_from_a_paused_host(
 ) -> None:
     images = [hosts.url(f"{name}vault.localhost", "/image.png") for name in ("", "www.", "other")]
     shop = hosts.set_page("shop.localhost", "/images", "".join(f"<img src={url}>" for url in images))
-    tools.done("tabs_create_mcp")
+    tools.done("tabs_create")
     mcpb(browsing, "pause", "*.vault.localhost")
     try:
         tools.done("navigate", url=shop)
@@ -144,7 +144,7 @@ def test_a_paused_client_is_not_told_how_to_resume_and_cannot_without_a_terminal
     (client,) = [each for each in found["browsers"][0]["sessions"] if each["title"].startswith("pauses")]
     mcpb(browsing, "pause", client["id"])
     try:
-        assert tools.refused("tabs_create_mcp") == PAUSED_CLIENT
+        assert tools.refused("tabs_create") == PAUSED_CLIENT
         command = [*MCPB, "pause", client["id"], "--resume"]
         settings = {**browsing.chain.env, "MCPB_BROWSER_RESUME": "any"}
         piped = subprocess.run(
@@ -152,12 +152,12 @@ def test_a_paused_client_is_not_told_how_to_resume_and_cannot_without_a_terminal
         )
         assert piped.returncode == 1
         assert b"is not a terminal" in piped.stderr
-        assert tools.refused("tabs_create_mcp") == PAUSED_CLIENT
+        assert tools.refused("tabs_create") == PAUSED_CLIENT
         resume(browsing, client["id"], b"n\n")
-        assert tools.refused("tabs_create_mcp") == PAUSED_CLIENT
+        assert tools.refused("tabs_create") == PAUSED_CLIENT
     finally:
         resume(browsing, client["id"])
-    tools.done("tabs_create_mcp")
+    tools.done("tabs_create")
 
 
 def test_a_pause_in_the_popup_is_stored_and_reaches_the_other_browsers(

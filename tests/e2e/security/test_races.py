@@ -232,7 +232,7 @@ def test_nothing_is_done_on_a_site_after_its_pause(
     browsing: Browsing, hosts: LoggedHosts, pages: None, rounds: int, race: Race, is_disturbed: bool
 ) -> None:
     with config_file(browsing, ""), browsing.client(race.__name__) as tools:
-        tab_id: int = tools.done("tabs_create_mcp").structured["tabId"]
+        tab_id: int = tools.done("tabs_create").structured["tabId"]
         for seed in seeds(rounds):
             tools.done("navigate", tabId=tab_id, url=hosts.url(BANK, "/"))
             hosts.clear()
@@ -438,7 +438,7 @@ def steal(hosts: LoggedHosts) -> str:
 
 
 def open_evil(tools: Tools, hosts: LoggedHosts, body: str) -> int:
-    tab: int = tools.done("tabs_create_mcp").structured["tabId"]
+    tab: int = tools.done("tabs_create").structured["tabId"]
     tools.done("navigate", tabId=tab, url=hosts.set_page(EVIL, "/", body))
     return tab
 

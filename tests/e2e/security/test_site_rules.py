@@ -51,7 +51,7 @@ def careful(browsing: Browsing, bank: str) -> Iterator[Tools]:
 
 def open_page(tools: Tools, url: str) -> int:
     """Open a page in a new tab of the client; return the tab."""
-    tab_id: int = tools.done("tabs_create_mcp").structured["tabId"]
+    tab_id: int = tools.done("tabs_create").structured["tabId"]
     tools.done("navigate", tabId=tab_id, url=url)
     return tab_id
 

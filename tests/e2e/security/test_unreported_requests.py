@@ -36,7 +36,7 @@ def test_no_rule_stops_a_request_of_this_kind(browsing: Browsing, hosts: LoggedH
     hosts.set_response(EVIL, "/sw.js", Response(worker, "text/javascript"))
     page = hosts.set_page(EVIL, "/", f"<body><script>const BANK = {bank!r}</script>")
     with config_file(browsing, f'[policy]\ndeny = ["{bank}"]'), browsing.client(way) as tools:
-        tab_id = tools.done("tabs_create_mcp").structured["tabId"]
+        tab_id = tools.done("tabs_create").structured["tabId"]
         tools.done("navigate", tabId=tab_id, url=page)
         hosts.clear()
         tools.look(tab_id).send("Runtime.evaluate", expression=WAYS[way], userGesture=True, awaitPromise=True)
