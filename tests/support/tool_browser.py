@@ -260,7 +260,7 @@ class Tools:
         self._browsing = browsing
         self.client = client
         self.shows_changes = False
-        """Whether actions report what they have changed, which takes time, also where a test does not say so."""
+        """Whether actions report what they have changed, also where a test does not say so. It takes time."""
 
     def call(self, name: str, /, **arguments: Any) -> Result:
         """Call one."""
