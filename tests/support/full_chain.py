@@ -221,12 +221,12 @@ class Chain:
         run = await trio.run_process(command, env=self.env, capture_stdout=True, capture_stderr=True)
         return json.loads(run.stdout)
 
-    def name(self, tool: str, tab: int | None = 1) -> str:
+    def name(self, tool: str, tab: int | None = 1, longest: int = MAX_NAME) -> str:
         """The public name of a tool of a test page; without a tab the one that means the best."""
         in_tab = "" if tab is None else f"_tab{tab}"
         name = f"localhost_{self.pages.rpartition(':')[2]}{in_tab}_{tool}"
         whole = f"website_tool_{name}"
-        return whole if len(whole) <= MAX_NAME else f"web_{name}"
+        return whole if len(whole) <= longest else f"web_{name}"
 
 
 class RawClient:

@@ -91,7 +91,7 @@ async def run_suite(
 
 @CLOSES_EARLY
 async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chain: Chain) -> None:
-    names = {fixture: chain.name(fixture) for fixture in FIXTURES}
+    names = {fixture: chain.name(fixture, longest=128) for fixture in FIXTURES}
     (chain.home / "config.toml").write_text("max_name = 128\n")  # none is shortened
     with trio.fail_after(200):
         async with chain.browser() as chromium, chain.serving() as url:
