@@ -21,6 +21,8 @@ from bridge.hub.tool_schema import Era
 Definitions = Callable[[ListForm], Sequence[dict[str, Any]]]
 """See `Provider.definitions`."""
 
+PLAIN = ListForm()
+"""All tools of the browser, without the schemas of structured results."""
 MAX_SITE_BYTES = 32 * 1024
 """Bytes of one site's tools, without their locations. Beyond it tools are listed without their texts."""
 
@@ -95,7 +97,7 @@ class Listing:
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._edition: _Edition | None = None
 
-    def format_tools(self, era: Era, form: ListForm = ListForm()) -> bytes:  # noqa: B008  (a constant)
+    def format_tools(self, era: Era, form: ListForm = PLAIN) -> bytes:
         """Return the MCP Tools as a JSON array in one line, without those that are invalid in this era."""
         edition = self._current_edition()
         if (era, form) not in edition.written:
@@ -127,7 +129,7 @@ class Listing:
             if document.allowed_entries
         }
         return (
-            self._fixed_part(ListForm()),
+            self._fixed_part(PLAIN),
             live,
             [(entry.name, entry.origin, entry.tool.digest) for entry in cached],
         )

@@ -116,11 +116,11 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
 
 def _make_result(page: Page, filled: list[FillOutput], sent: ToolResult | None) -> ToolResult:
     message = _format_filled(filled)
-    told = _make_output(message, page, filled, is_submitted=sent is not None)
+    output = _make_output(message, page, filled, is_submitted=sent is not None)
     if sent is None:
-        return ToolResult(told)
-    told.message += f" {sent.output.message}"
-    return ToolResult(told, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
+        return ToolResult(output)
+    output.message += f" {sent.output.message}"
+    return ToolResult(output, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
 
 
 async def _fill_field(context: CallContext, page: Page, field: Field) -> FillOutput:
@@ -223,8 +223,8 @@ def _make_partial(
             message += " Nothing after it was done."
     else:
         message = f"{_format_filled(filled)} The form was not sent: {why}"
-    told = _make_output(message, page, filled, is_submitted=False)
-    return ToolResult(told, is_error=True)
+    output = _make_output(message, page, filled, is_submitted=False)
+    return ToolResult(output, is_error=True)
 
 
 def _format_filled(filled: list[FillOutput]) -> str:

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tool_browser import Browsing, Tab, Tools, open_browsing
-
-
-@pytest.fixture(scope="module")
-def browsing() -> Iterator[Browsing]:
-    """One browser for all."""
-    with open_browsing() as browsing:
-        yield browsing
-
-
-@pytest.fixture(scope="module")
-def tools(browsing: Browsing) -> Iterator[Tools]:
-    """One client for all."""
-    with browsing.client() as tools:
-        yield tools
+from tool_browser import Browsing, Tab, Tools
 
 
 class Form:

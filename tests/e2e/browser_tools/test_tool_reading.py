@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
 import pytest
 from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
-from tool_browser import REF, SECONDS, Browsing, Tools, open_browsing
-
-
-@pytest.fixture(scope="module")
-def browsing() -> Iterator[Browsing]:
-    """One browser for all."""
-    with open_browsing() as browsing:
-        yield browsing
-
-
-@pytest.fixture(scope="module")
-def tools(browsing: Browsing) -> Iterator[Tools]:
-    """One client for all."""
-    with browsing.client() as tools:
-        yield tools
+from tool_browser import REF, SECONDS, Browsing, Tools
 
 
 def outline(tools: Tools, **arguments: object) -> str:

@@ -14,16 +14,9 @@ from pydantic import FileUrl
 
 from approval_window import AskedUser
 from bridge.browser_tools.files.upload_sources import MAX_BYTES
-from tool_browser import Browsing, Tools, open_browsing
+from tool_browser import Browsing, Tools
 
 POEM = b"The harbour was quiet.\n"
-
-
-@pytest.fixture(scope="module")
-def browsing() -> Iterator[Browsing]:
-    """One browser for all."""
-    with open_browsing() as browsing:
-        yield browsing
 
 
 @pytest.fixture(scope="module")

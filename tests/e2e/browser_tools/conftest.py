@@ -1,0 +1,23 @@
+"""One browser and one client for all tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tool_browser import Browsing, Tools, open_browsing
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    """A user's machine with a real Chromium."""
+    with open_browsing() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tools(browsing: Browsing) -> Iterator[Tools]:
+    """A client of it, whose actions report no changes."""
+    with browsing.client() as opened:
+        yield opened
