@@ -214,34 +214,81 @@ def serve_stdio(
 
 
 async def _serve_stdio(config: Config, session: Session, server_name: str) -> None:
+    async with _open_hub_of_one(config) as (hub, speaking):
+        with speaking:
+            known = partial(_shorten_names, hub, config, session, server_name)
+            await speak_mcp(hub, session, stdio.serve_stdio, known)
+
+
+@asynccontextmanager
+async def _open_hub_of_one(
+    config: Config, adapt: Callable[[Config], Config] = lambda config: config
+) -> AsyncIterator[tuple[Hub, trio.CancelScope]]:
+    """Run the hub of a process with one session, and yield it with the scope that signals cancel.
+
+    `adapt` changes the configuration, also one that was read again.
+    """
     malloc.disable_malloc_trim()
     with closing(_open_audit_log(config)) as audit:
         speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
             top.start_soon(_end_on_signal, speaking)
-            async with open_hub(config, audit.write_record) as hub:
+            async with open_hub(adapt(config), audit.write_record) as hub:
                 top.start_soon(hub.pauses.run)
-                top.start_soon(_watch_configuration(hub, audit, config).run)
+                top.start_soon(_watch_configuration(hub, audit, config, adapt).run)
                 top.start_soon(_publish_approvals, hub)
-                with speaking:
-                    known = partial(_shorten_names, hub, config, session, server_name)
-                    await speak_mcp(hub, session, stdio.serve_stdio, known)
+                yield hub, speaking
             top.cancel_scope.cancel()
 
 
+def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: bool = False) -> None:
+    """Hold the named session of `mcpb call --session` until it ends; `on_ready`: it accepts calls.
+
+    Raises:
+        SystemExit: the configuration is unusable.
+        PrivateFileError: no directory can be used for its socket.
+    """
+    log_file.configure_logging(_state_directory())
+    config = load_configuration(existing_channel=existing_channel)
+    session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
+    os.chdir("/")  # the folder of the first call may be removed while the session lasts
+    trio.run(_hold_session, name, config, session, on_ready)
+
+
+async def _hold_session(name: str, config: Config, session: Session, on_ready: Callable[[], None]) -> None:
+    # Only this process needs the module.
+    from bridge.frontends.named_session import NamedSession, open_socket  # noqa: PLC0415
+
+    with open_socket(name) as listener:
+        async with _open_hub_of_one(config, _list_all_tools) as (hub, serving):
+            hub.set_sessions([session.on_wire()])
+            try:
+                with serving:
+                    on_ready()
+                    await NamedSession(name, session, hub.router, listener).serve()
+            finally:
+                with trio.move_on_after(_RELEASE_S, shield=True):
+                    await hub.router.release(session, close_tabs=config.browser.close_tabs)
+
+
 def _watch_configuration(
-    hub: Hub, audit: AuditLog, config: Config, *, is_over_http: bool = False
+    hub: Hub, audit: AuditLog, config: Config, adapt: Callable[[Config], Config]
 ) -> ConfigReload:
     """Return what keeps a running process at the rules of config.toml."""
 
     def apply_configuration(changed: Config) -> None:
         hub.links.set_rules(rules_digest(changed))
         audit.set_with_arguments(with_arguments=changed.audit_arguments)
-        hub.set_config(_with_http_limits(changed) if is_over_http else changed)
+        hub.set_config(adapt(changed))
 
     hub.links.set_rules(rules_digest(config))
     return ConfigReload(mcpb_home(), config, apply_configuration)
+
+
+def _list_all_tools(config: Config) -> Config:
+    """Return the configuration for commands, whose lists no model pays for."""
+    return msgspec.structs.replace(config, max_listed_tools=0)
 
 
 def _with_http_limits(config: Config) -> Config:
@@ -351,7 +398,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
             top.start_soon(_give_memory_back)
             await top.start(_stop_on_signal, stopped)
             async with open_hub(_with_http_limits(config), to_each(audit.write_record, metrics.keep)) as hub:
-                reload = _watch_configuration(hub, audit, config, is_over_http=True)
+                reload = _watch_configuration(hub, audit, config, _with_http_limits)
                 top.start_soon(reload.run)
                 top.start_soon(_publish_approvals, hub)
                 tell_hosts = _combine_sessions(hub.set_sessions)
@@ -446,7 +493,7 @@ def run_with_hub(
     log_file.configure_logging()
     config = config or load_configuration(existing_channel=existing_channel)
     digest = rules_digest(config)
-    config = msgspec.structs.replace(config, max_listed_tools=0)
+    config = _list_all_tools(config)
     audit = _open_audit_log(config)
 
     def keep_calls(record: Record) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from enum import Enum, auto
 from ipaddress import IPv6Address, ip_address
 from typing import Any, NamedTuple, Protocol
@@ -34,7 +33,7 @@ def peer_of(sock: socket.socket | trio.socket.SocketType) -> Peer:
     """
     try:
         if sock.family == socket.AF_UNIX:
-            return Peer(_kind_of(endpoint.peer_uid(sock)), "", pid=_unix_peer_pid(sock))
+            return Peer(_kind_of(endpoint.peer_uid(sock)), "", pid=endpoint.peer_pid(sock))
         there = _end(sock.getpeername())
     except OSError:  # it has gone already
         return Peer(Kind.UNKNOWN, "")
@@ -51,14 +50,6 @@ def _peer_over_tcp(sock: socket.socket | trio.socket.SocketType, there: TcpAddre
     except OSError:
         return unknown
     return unknown._replace(kind=_kind_of(owner.uid), inode=owner.inode) if owner else unknown
-
-
-def _unix_peer_pid(sock: socket.socket | trio.socket.SocketType) -> int:
-    """Return the process that has connected; 0 on macOS, and for one of another process namespace."""
-    if (peer_credentials := getattr(socket, "SO_PEERCRED", None)) is None:
-        return 0
-    raw = sock.getsockopt(socket.SOL_SOCKET, peer_credentials, struct.calcsize("3i"))
-    return int(struct.unpack("3i", raw)[0])
 
 
 def _kind_of(uid: int) -> Kind:

@@ -35,6 +35,7 @@ from install.targets import (
     option_for,
 )
 from install.wsl import is_wsl, make_recipe
+from native_host.ipc import named_sessions
 from native_host.system.home_layout import foreign_home, is_home_chosen, mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
@@ -216,6 +217,7 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
                 read_place,
                 kept=asked.belongings(home, purge=purge),
                 folders=asked.folders(home),
+                sessions=asked.sessions(),
             )
         )
         plan.notes += asked.running_holds(home) if plan.steps else []
@@ -378,6 +380,10 @@ class _CommandOptions:
             "this again"
             for folder in held
         ]
+
+    def sessions(self) -> list[Path]:
+        """Return the sockets of named sessions, which end with the installation."""
+        return named_sessions.find_sockets() if self.level == "user" else []
 
     def folders(self, home: InstallationPaths) -> list[Path]:
         """Outside of mcpb's home, removed if they are empty."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import extension
 from native_host.existing_channel.published_socket import find_leftovers
-from native_host.ipc import endpoint
+from native_host.ipc import endpoint, named_sessions
 from native_host.protocol.wire import FIREFOX_ID
 from native_host.system.home_layout import HomeLayout, Layout, Numbered, Place
 from native_host.system.private_files import draft_of
@@ -87,8 +87,8 @@ def _meeting_places(environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def runtime_directories(environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Return directories outside of mcpb's home: of endpoints, and of published sockets of killed servers."""
+    """Return directories of sockets: of named sessions, hosts (outside of the home) and killed servers."""
     meeting = [path for path in endpoint.host_directories(environ) if path != HomeLayout(home).run]
-    return [
-        path for path in [*meeting, *find_leftovers(HomeLayout(home).state.path).directories] if path.is_dir()
-    ]
+    of_servers = find_leftovers(HomeLayout(home).state.path).directories
+    of_sessions = named_sessions.directories(environ)
+    return [path for path in [*of_sessions, *meeting, *of_servers] if path.is_dir()]

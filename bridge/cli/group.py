@@ -29,6 +29,7 @@ _COMMANDS = {
     "install-native-host": ("install.cli:install_native_host", "Register the native host with browsers."),
     "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
+    "session": ("bridge.cli.sessions:session", "List or end the sessions of `mcpb call --session NAME`."),
     "status": ("bridge.cli.status:status", "Show connections, calls and problems."),
     "tools": ("bridge.cli.tools:tools", "List the tools that MCP clients may call."),
     "uninstall-native-host": (

@@ -56,7 +56,14 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
             channels = _read_channels(config.existing_channel)
             found = read_status(
-                hub.router, hub.links, _recent_calls(), channels, _read_published(), _read_servers(), rules
+                hub.router,
+                hub.links,
+                _recent_calls(),
+                channels,
+                _read_published(),
+                _read_servers(),
+                _read_sessions(),
+                rules,
             )
             if (now := (found, get_terminal_size())) != last:
                 try:
@@ -122,6 +129,15 @@ def _read_servers() -> list[dict[str, Any]]:
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     return [msgspec.to_builtins(record) for record in all_running(HomeLayout(mcpb_home()).state.path)]
+
+
+def _read_sessions() -> list[dict[str, Any]]:
+    """Return the open named sessions, sorted by name."""
+    import msgspec
+
+    from native_host.ipc.named_sessions import all_greetings
+
+    return [msgspec.to_builtins(greeting) for greeting in all_greetings()]
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -69,6 +69,10 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
     if found["servers"]:
         yield ""
         yield from map(_server_line, found["servers"])
+    if found["namedSessions"]:
+        yield ""
+        yield "Sessions of mcpb call (to end one: mcpb session end NAME)"
+        yield from format_sessions(found["namedSessions"], width, "  ")
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"
@@ -95,6 +99,19 @@ def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def _server_line(server: Mapping[str, Any]) -> str:
     admitted = 'every program of your user (auth = "same-user")' if server["auth"] == "same-user" else ""
     return f"mcpb serve  {server['url']} · pid {server['pid']} · admits {admitted or 'clients with a token'}"
+
+
+def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:
+    """Format named sessions, each a `Greeting` in JSON: name, use and process."""
+    rows = ((session["name"], _format_use(session), f"pid {session['pid']}") for session in sessions)
+    yield from Columns([32, 48], width, indent).format_lines(rows)
+
+
+def _format_use(session: Mapping[str, Any]) -> str:
+    if not session["idleS"]:
+        return "a call runs"
+    left_s = max(session["idleLimitS"] - session["idleS"], 0)
+    return f"last used {session['idleS'] / 60:.0f} min ago, ends in {left_s / 60:.0f} min"
 
 
 def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:

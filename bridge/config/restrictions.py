@@ -71,6 +71,7 @@ UNRESTRICTED = frozenset(
         "http.structured",
         "http.close_tabs",
         "browser.tools",
+        "browser.close_tabs",
         "browser.screenshot_format",
         # `bridge.config.loader` takes of its paths those that the file allows.
         "browser.upload_dirs",

@@ -130,6 +130,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     """Image format of the screenshots that `computer` takes."""
+    close_tabs: bool = False
+    """True if the tabs that a named session opened are closed at its end."""
     resume: Literal["terminal", "any"] = "terminal"
     """Place from which `mcpb pause --resume` works: a terminal only, or any process."""
     find_with_model: bool = False

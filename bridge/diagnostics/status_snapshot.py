@@ -55,6 +55,7 @@ def make_status(
     channels: Sequence[Mapping[str, Any]] = (),
     published: Sequence[Mapping[str, Any]] = (),
     servers: Sequence[Mapping[str, Any]] = (),
+    sessions: Sequence[Mapping[str, Any]] = (),
     rules: Rules | None = None,
 ) -> dict[str, Any]:
     """Return everything for `--json`.
@@ -66,6 +67,7 @@ def make_status(
         channels: sockets of the existing channel, each a `install.checks.existing_channel.Channel`.
         published: published sockets, each a `native_host.existing_channel.published_socket.PublishedSocket`.
         servers: running `mcpb serve`, each a `bridge.state.server_record.ServeRecord`.
+        sessions: open named sessions, each a `native_host.ipc.named_sessions.Greeting`.
         rules: those of config.toml.
     """
     registry = router.registry
@@ -88,6 +90,7 @@ def make_status(
         ],
         "published": list(published),
         "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
+        "namedSessions": list(sessions),
         "kept": list(_describe_cached(router.catalog)),
         "waiting": [
             browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello

@@ -16,7 +16,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from install.plan.ownership import FileState
-from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.plan.steps import (
+    Discard,
+    EndSession,
+    MakeDirectory,
+    Move,
+    Plan,
+    Remove,
+    RemoveEmptyDirectory,
+    Step,
+    Write,
+)
+from native_host.ipc import named_sessions
 from native_host.system.private_files import open_directory, open_regular
 
 LARGEST_FILE_BYTES = 256 * 1024
@@ -71,6 +82,8 @@ def apply_plan(plan: Plan) -> None:
                 _apply_step(step)
             except OSError as error:
                 raise ApplyError(_describe_failure(step, error)) from error
+            except named_sessions.SessionError as error:
+                raise ApplyError(str(error)) from error
 
 
 def _hold_lock(home: Path, held: ExitStack) -> bool:
@@ -120,6 +133,8 @@ def _apply_step(step: Step) -> None:
             _discard_path(path)
         case RemoveEmptyDirectory(path):
             _remove_if_empty(path)
+        case EndSession(path):
+            named_sessions.end_session(path)
 
 
 def _remove_if_empty(path: Path) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from install.plan.steps import Discard, MakeDirectory, Move, Plan, Remove, RemoveEmptyDirectory, Step, Write
+from install.plan.steps import (
+    Discard,
+    EndSession,
+    MakeDirectory,
+    Move,
+    Plan,
+    Remove,
+    RemoveEmptyDirectory,
+    Step,
+    Write,
+)
 from native_host.existing_channel.channel_messages import CLAUDES
 from native_host.protocol.wire import EXTENSION_ID, FIREFOX_ID
 from native_host.system.home_layout import HomeLayout
@@ -52,6 +62,8 @@ def _format_line(step: Step) -> tuple[str, str]:
             return "remove", f"{path}/  (whatever is in it)" if is_folder else str(path)
         case RemoveEmptyDirectory(path):
             return "remove", f"{path}/  (if empty)"
+        case EndSession(path):
+            return "end", f"session {path.stem}, {path}"
 
 
 def plan_json(plan: Plan, *, applied: bool) -> str:

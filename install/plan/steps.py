@@ -59,7 +59,14 @@ class RemoveEmptyDirectory:
     path: Path
 
 
-Step = MakeDirectory | Write | Move | Remove | Discard | RemoveEmptyDirectory
+@dataclass(frozen=True)
+class EndSession:
+    """End the named session at a socket of `native_host.ipc.named_sessions`, and remove the socket."""
+
+    path: Path
+
+
+Step = MakeDirectory | Write | Move | Remove | Discard | RemoveEmptyDirectory | EndSession
 
 
 @dataclass

@@ -34,7 +34,7 @@ from install.plan.ownership import (
     refused_wrapper_folder,
 )
 from install.plan.restore_shimmed import restore_shimmed
-from install.plan.steps import Discard, Move, Plan, Remove, RemoveEmptyDirectory, Step
+from install.plan.steps import Discard, EndSession, Move, Plan, Remove, RemoveEmptyDirectory, Step
 from native_host import __version__
 
 
@@ -54,11 +54,12 @@ def plan_uninstall(
     *,
     kept: Sequence[Path] = (),
     folders: Sequence[Path] = (),
+    sessions: Sequence[Path] = (),
 ) -> Plan:
     """Remove everything.
 
     `usual` are the directories that may have a manifest without a ledger; `kept` are mcpb's other files to
-    remove, and `folders` are removed if they are empty then.
+    remove, and `folders` are removed if they are empty then. `sessions` are the sockets of named sessions.
 
     Raises:
         LedgerError: it is unreadable.
@@ -70,7 +71,8 @@ def plan_uninstall(
     plan.refusals += _find_refusals(home, ledger, places, look)
     if plan.refusals:
         return plan
-    steps = [*(remove_drafts(ledger, look) if ledger else []), *restoring]
+    steps: list[Step] = [*map(EndSession, sessions)]
+    steps += [*(remove_drafts(ledger, look) if ledger else []), *restoring]
     for place in places:
         _remove_step(plan, steps, place, home, look)
     made = [Path(path) for path in ledger.directories] if ledger else []

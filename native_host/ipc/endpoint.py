@@ -380,3 +380,14 @@ def peer_uid(unix_socket: HasOptions) -> int:
     # macOS: struct xucred {u_int version; uid_t uid; …} by LOCAL_PEERCRED (1) at level SOL_LOCAL (0).
     raw = unix_socket.getsockopt(0, 1, 76)
     return int(struct.unpack_from("II", raw)[1])
+
+
+def peer_pid(unix_socket: HasOptions) -> int:
+    """Return the process at the other end at the time of its connection; a server's is that of `listen`.
+
+    0 on macOS, and for one of another process namespace.
+    """
+    if (peer_credentials := getattr(socket, "SO_PEERCRED", None)) is None:
+        return 0
+    raw = unix_socket.getsockopt(socket.SOL_SOCKET, peer_credentials, struct.calcsize("3i"))
+    return int(struct.unpack("3i", raw)[0])

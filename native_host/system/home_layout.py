@@ -124,6 +124,8 @@ class HomeLayout(Layout):
     shortcuts = Place("shortcuts.toml")
     pictures = Place("pictures", "directory")
     """Screenshots, where the user has no directory for downloads."""
+    results = Place("results", "directory")
+    """Long results and images of `mcpb call`."""
     extension_drafts = Numbered(".extension-*")
     extension = Place("extension", "extension")
     firefox_extension = Place("extension-firefox", "extension")

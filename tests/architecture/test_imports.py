@@ -54,6 +54,8 @@ ALLOWED = {
     "bridge/browser_tools/session": f"{TOOL} bridge/browser_tools/page {STATE}",
     "bridge/diagnostics": f"bridge/links {STATE} install {LIBRARY} native_host/existing_channel",
     "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
+    "bridge/frontends/command_calls.py": f"{HUB} native_host/ipc",
+    "bridge/frontends/named_session.py": f"{HUB} bridge/frontends/command_calls.py native_host/ipc",
     "bridge/frontends/http": HTTP,
     "bridge/frontends/http/status_page": f"{HTTP} bridge/frontends/http bridge/diagnostics bridge/state",
     "bridge/frontends/existing_channel": f"{SESSION} {STATE} bridge/browser_tools native_host",

@@ -1,0 +1,123 @@
+"""`mcpb session`: lists, ends and holds the named sessions of `mcpb call --session NAME`."""
+# ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from bridge.cli.group import existing_channel_option, format_json
+from native_host.protocol.untrusted_text import for_terminal
+
+if TYPE_CHECKING:
+    from native_host.ipc.named_sessions import CallTool, ListTools, Reply
+
+_HOLDER = (sys.executable, "-I", "-m", "bridge", "session", "hold")
+_MAX_PROGRESS = 200
+"""Characters of a progress message of `mcpb call`."""
+
+
+@click.group()
+def session() -> None:
+    """List or end the sessions of `mcpb call --session NAME`."""
+
+
+@session.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_sessions(*, as_json: bool) -> None:
+    """List the sessions that are open."""
+    import msgspec
+
+    from bridge.cli.status_output import format_sessions
+    from native_host.ipc.named_sessions import all_greetings
+
+    found = all_greetings()
+    if as_json:
+        click.echo(for_terminal(format_json({"sessions": msgspec.to_builtins(found)})))
+        return
+    if not found:
+        click.echo("No session is open. To open one, run: mcpb call --session NAME TOOL")
+    for line in format_sessions(map(msgspec.to_builtins, found), 0):
+        click.echo(for_terminal(line))
+
+
+@session.command("end")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "is_all", is_flag=True, help="End every session.")
+def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
+    """End the sessions with these names.
+
+    The tabs that they opened stay open, or are closed where `browser.close_tabs` is set.
+    """
+    from native_host.ipc.named_sessions import SessionError, check_name, end_session, find_sockets
+
+    if bool(names) == is_all:
+        raise click.UsageError("Name the sessions to end, or pass --all: mcpb session list shows them.")
+    sockets = find_sockets()
+    try:
+        for name in names:
+            check_name(name)
+        for name in names or dict.fromkeys(path.stem for path in sockets):
+            _report_end(name, [end_session(path) for path in sockets if path.stem == name])
+    except SessionError as error:
+        raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+
+
+def _report_end(name: str, ends: list[bool]) -> None:
+    if not any(ends):
+        raise click.ClickException(f"no session {name} is open: mcpb session list shows those that are")
+    click.echo(f"Ended session {name}.")
+
+
+@session.command(hidden=True)
+@click.argument("name")
+@existing_channel_option
+def hold(name: str, *, existing_channel: bool) -> None:
+    """Hold the session NAME until it ends: `mcpb call --session` starts this."""
+    from bridge.app import hold_session
+    from native_host.ipc.named_sessions import SessionError, check_name
+    from native_host.system.private_files import PrivateFileError
+
+    try:
+        check_name(name)
+        hold_session(name, _report_ready, existing_channel=existing_channel)
+    except (SessionError, PrivateFileError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _report_ready() -> None:
+    """Tell the starter, and let go of its pipe: it waits for the end of it."""
+    from native_host.ipc.named_sessions import READY
+
+    os.write(1, READY)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: bool) -> Reply:
+    """Ask a named session, opened if it is not yet, and show the progress of a call."""
+    from native_host.ipc.named_sessions import SessionError, find_or_start
+    from native_host.system.private_files import PrivateFileError
+
+    command = [*_HOLDER, name, *(["--existing-channel"] if existing_channel else [])]
+    try:
+        with find_or_start(name, command) as connection:
+            return connection.ask(request, show_progress)
+    except (SessionError, PrivateFileError) as error:
+        raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+
+
+def show_progress(text: str) -> None:
+    """Write a progress message to stderr: where the user is asked, and what pages report."""
+    from native_host.protocol.untrusted_text import single_line
+
+    if message := single_line(text, _MAX_PROGRESS):
+        # The call goes on when the reader of stderr has gone.
+        with suppress(OSError):
+            click.echo(message, err=True)

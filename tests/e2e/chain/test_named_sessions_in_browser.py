@@ -1,0 +1,64 @@
+"""`mcpb call --session NAME` with a real Chromium: the same tab from call to call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from native_host.system import proc
+from tool_browser import Browsing, open_browsing
+from wire_peers import until
+
+
+@pytest.fixture(scope="module")
+def browsing() -> Iterator[Browsing]:
+    with open_browsing() as opened:
+        yield opened
+
+
+def mcpb(browsing: Browsing, *arguments: str) -> str:
+    ended = browsing.run_long(partial(browsing.chain.mcpb, *arguments, check=False))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout.decode()
+
+
+def open_urls(browsing: Browsing) -> list[str]:
+    return [target["url"] for target in browsing.browser.targets("page")]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_calls_of_a_session_use_its_tab_and_sessions_do_not_mix(browsing: Browsing, is_closed: bool) -> None:
+    browsing.chain.settings["MCPB_BROWSER_CLOSE_TABS"] = str(is_closed).lower()
+    first, second = f"{browsing.site.url}/search?of=a", f"{browsing.site.url}/login?of=b"
+    mcpb(browsing, "call", "--session", "a", "navigate", f"url={first}")
+    mcpb(browsing, "call", "--session", "b", "navigate", f"url={second}")
+    script = ["action=javascript_exec", "text=document.title = 'seen by a'"]
+    mcpb(browsing, "call", "--session", "a", "javascript_tool", *script)
+    assert "login?of=b" in mcpb(browsing, "call", "--session", "b", "read_page")
+    assert "seen by a" in mcpb(browsing, "call", "--session", "a", "tabs_context")
+    assert {first, second} <= {*open_urls(browsing)}
+
+    held = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
+    assert [each["name"] for each in held] == ["a", "b"]
+    assert mcpb(browsing, "session", "end", "a") == "Ended session a.\n"
+    assert not proc.is_running(held[0]["pid"])
+    assert (first in open_urls(browsing)) != is_closed
+    assert second in open_urls(browsing)
+    assert "login?of=b" in mcpb(browsing, "call", "--session", "b", "read_page")
+    mcpb(browsing, "session", "end", "--all")
+
+
+def test_an_uninstallation_ends_sessions_and_removes_the_files_of_results(browsing: Browsing) -> None:
+    url = f"{browsing.site.url}/search"
+    mcpb(browsing, "call", "--session", "a", "navigate", f"url={url}")
+    shown = mcpb(browsing, "call", "--session", "a", "computer", "action=screenshot")
+    (picture,) = (Path(line.partition(": ")[2]) for line in shown.splitlines() if line.startswith("Image ("))
+    assert picture.read_bytes().startswith((b"\x89PNG", b"\xff\xd8"))
+    (held,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
+    mcpb(browsing, "uninstall-native-host", "--purge", "--yes")
+    browsing.thread.run(until, lambda: not proc.is_running(held["pid"]))
+    assert not picture.parent.exists()

@@ -1,0 +1,266 @@
+"""Named sessions of `mcpb call --session NAME`, with the real native host and a simulated browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from bridge.app import open_hub
+from bridge.cli.group import main
+from bridge.config.settings import Config
+from demo.simulated.browser import SimulatedBrowser
+from native_host.ipc import named_sessions
+from native_host.system import proc
+from wire_peers import HOST_COMMAND, until
+
+SHOP = "http://localhost:8123/"
+BUY = "website_tool_localhost_8123_tab1_buy"
+PICTURE = b64encode(b"\x89PNG of a cart").decode()
+
+
+async def buy(arguments: dict[str, Any]) -> dict[str, Any]:
+    if arguments.get("wait"):
+        await trio.sleep_forever()
+    if arguments.get("picture"):
+        return {"content": [{"type": "image", "mimeType": "image/png", "data": PICTURE}]}
+    return {"content": [{"type": "text", "text": arguments.get("text") or "bought"}]}
+
+
+@pytest.fixture
+async def shop(mcpb_home: Path) -> AsyncIterator[SimulatedBrowser]:
+    async with SimulatedBrowser(HOST_COMMAND, profile_label="Work") as browser:
+        browser.add_tab(SHOP, "Shop").offer("buy", buy)
+        async with open_hub(Config()) as hub:
+            registry = hub.router.registry
+            assert await hub.router.changes.wait_until(
+                lambda: any(registry.offers()), until=trio.current_time() + 5
+            )
+        try:
+            yield browser
+        finally:
+            with trio.CancelScope(shield=True):
+                await run("session", "end", "--all")
+
+
+async def run(*arguments: str) -> Result:
+    """Run a command in a thread, because it runs an event loop of its own."""
+    with trio.fail_after(60):
+        return await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, arguments))
+
+
+async def call(session: str, *arguments: str) -> str:
+    done = await run("call", "--session", session, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+async def tab_ids(session: str) -> list[int]:
+    result = json.loads(await call(session, "tabs_context", "--json"))
+    return [tab["tabId"] for tab in result["structuredContent"]["availableTabs"]]
+
+
+async def sessions() -> dict[str, int]:
+    """Return the process of each session, by its name, as `mcpb session list` shows them."""
+    listed = json.loads((await run("session", "list", "--json")).stdout)["sessions"]
+    return {each["name"]: each["pid"] for each in listed}
+
+
+def owners(browser: SimulatedBrowser) -> list[str | None]:
+    return [tab.state.owner for tab in browser.tabs.values() if tab.state.url != SHOP]
+
+
+async def test_calls_of_a_session_use_one_tab_and_its_end_releases_it(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    (tab_id,) = await tab_ids("a")
+    assert await tab_ids("a") == [tab_id]
+    pid = (await sessions())["a"]
+    done = await run("session", "end", "a")
+    assert (done.exit_code, done.stdout) == (0, "Ended session a.\n")
+    assert owners(shop) == [None], "the tab is the user's"
+    assert not proc.is_running(pid)
+    assert await sessions() == {}
+
+
+async def test_the_environment_names_the_session(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPB_SESSION", "a")
+    assert (await run("call", "tabs_create")).exit_code == 0
+    assert (await run("tools")).stdout.count(BUY) == 1
+    assert len(await tab_ids("a")) == 1
+    assert list(await sessions()) == ["a"]
+
+
+async def test_tabs_are_closed_where_the_user_has_set_it(shop: SimulatedBrowser, mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text("[browser]\nclose_tabs = true\n")
+    await call("a", "tabs_create")
+    await run("session", "end", "a")
+    await until(lambda: owners(shop) == [])
+
+
+async def test_two_sessions_at_once_do_not_mix(shop: SimulatedBrowser) -> None:
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b"):
+            nursery.start_soon(call, name, "tabs_create")
+    of_a, of_b = await tab_ids("a"), await tab_ids("b")
+    assert len(of_a) == len(of_b) == 1
+    assert of_a != of_b
+    await run("session", "end", "a")
+    assert await tab_ids("b") == of_b
+
+
+async def test_two_first_calls_at_once_start_one_process(shop: SimulatedBrowser) -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(call, "a", "tabs_create")
+    assert len(await tab_ids("a")) == 3
+    holders = [
+        process
+        for process in proc.find_processes(os.getuid())
+        if (words := proc.read_command_line(process))[-2:] == ["hold", "a"] and words
+    ]
+    assert [proc.pid_of(process) for process in holders] == [(await sessions())["a"]]
+
+
+async def test_a_killed_process_leaves_nothing_that_blocks_the_next(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    first = (await sessions())["a"]
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: not proc.is_running(first))
+    assert await sessions() == {}
+    await call("a", "tabs_create")
+    assert len(await tab_ids("a")) == 1
+    assert (await sessions())["a"] != first
+
+
+async def test_a_process_that_does_not_answer_is_named_and_ended(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_sessions, "GREETING_S", 0.2)
+    await call("a", "tabs_create")
+    pid = (await sessions())["a"]
+    os.kill(pid, signal.SIGSTOP)
+    done = await run("call", "--session", "a", "tabs_context")
+    assert done.exit_code == 1
+    assert f"(pid {pid}) does not answer. To stop it, run: mcpb session end a" in done.output
+    assert (await run("session", "end", "a")).stdout == "Ended session a.\n"
+    await until(lambda: not proc.is_running(pid))
+    assert await sessions() == {}
+
+
+async def test_the_end_of_the_command_cancels_its_call_and_not_the_session(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    command = [sys.executable, "-m", "bridge", "call", "--session", "a", BUY, "wait=true"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        await shop.wait_heard("browser/executeTool")
+        process.send_signal(signal.SIGINT)
+        with trio.fail_after(30):
+            await trio.to_thread.run_sync(process.wait)
+    with trio.fail_after(30):
+        await shop.wait_heard("browser/cancel")
+    assert len(await tab_ids("a")) == 1
+
+
+async def test_a_session_that_ends_during_a_call_says_that_it_may_have_run(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    command = [sys.executable, "-m", "bridge", "call", "--session", "a", BUY, "wait=true"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        await shop.wait_heard("browser/executeTool")
+        await run("session", "end", "a")
+        with trio.fail_after(30):
+            _, problem = await trio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 1
+    assert "session a ended before the answer. The tool may have run" in problem
+
+
+async def test_a_name_means_the_tool_that_was_listed(shop: SimulatedBrowser) -> None:
+    """A call for one page must not run in the next one that has a tool of that name."""
+    await run("tools", "--session", "a")
+    (tab,) = shop.tabs.values()
+    tab.navigate(SHOP + "other")
+    tab.offer("buy", buy, description="Buys something else")
+    with trio.fail_after(30):
+        while "another one" not in (done := await run("call", "--session", "a", BUY)).output:
+            assert "bought" not in done.output
+    await run("tools", "--session", "a")
+    assert await call("a", BUY) == "bought\n"
+
+
+async def test_a_long_text_goes_to_a_private_file(shop: SimulatedBrowser, mcpb_home: Path) -> None:
+    text = "\n".join(f"line {number}" for number in range(5000))
+    shown = await call("a", BUY, f"text={text}")
+    first, *_, last = shown.splitlines()
+    assert first == "line 0"
+    assert len(shown) < 2200
+    path = Path(last.rpartition(": ")[2])
+    assert path.parent == mcpb_home / "results"
+    assert path.read_text() == text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert await call("a", BUY, f"text={text}", "--max-chars", "60000") == text + "\n"
+
+
+async def test_without_a_session_no_text_is_cut_by_default(shop: SimulatedBrowser) -> None:
+    assert len((await run("call", BUY, f"text={'x' * 30_000}")).stdout) == 30_001
+
+
+async def test_an_image_goes_to_a_file(shop: SimulatedBrowser) -> None:
+    shown = await call("a", BUY, "picture=true")
+    assert shown.startswith("Image (image/png, 14 bytes): ")
+    assert Path(shown.strip().rpartition(": ")[2]).read_bytes() == b"\x89PNG of a cart"
+
+
+async def test_status_shows_the_session(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    shown = (await run("status")).stdout
+    assert "Sessions of mcpb call (to end one: mcpb session end NAME)\n  a  last used 0 min ago" in shown
+    assert "mcpb session a" in shown, "it is a client of the browser, too"
+
+
+@pytest.mark.usefixtures("mcpb_home")
+@pytest.mark.parametrize("name", ["", "../a", "a/b", "-a", "a" * 33])
+async def test_what_is_not_a_name_is_rejected(name: str) -> None:
+    done = await run("session", "end", "--", name)
+    assert done.exit_code == 1
+    assert "cannot be a session's name: use 1 to 32 letters" in done.output
+
+
+@pytest.mark.usefixtures("mcpb_home")
+async def test_the_end_of_an_unknown_session_is_an_error() -> None:
+    done = await run("session", "end", "a")
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: no session a is open: mcpb session list shows those that are\n",
+    )
+
+
+async def test_an_unusable_configuration_is_named(mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text("call_timeout_s = 'x'\n")
+    done = await run("call", "--session", "a", "tabs_context")
+    assert done.exit_code == 1
+    assert "the session a cannot be started: mcpb: " in done.output
+    assert "call_timeout_s" in done.output
+
+
+async def test_uninstalling_ends_sessions_and_leaves_no_socket(
+    shop: SimulatedBrowser, mcpb_home: Path
+) -> None:
+    await call("a", "tabs_create")
+    pid = (await sessions())["a"]
+    planned = await run("uninstall-native-host", "--dry-run")
+    assert f"end     session a, {mcpb_home}/run/sessions/a.sock" in planned.output
+    done = await run("uninstall-native-host", "--yes")
+    assert done.exit_code == 0, done.output
+    assert not proc.is_running(pid)
+    assert not (mcpb_home / "run/sessions").exists()

@@ -1,0 +1,109 @@
+"""When the holder of a named session ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from bridge.frontends.named_session import NamedSession, open_socket
+from bridge.hub.client_session import Session
+from bridge.hub.router import Router
+from bridge.hub.transport import DiscoveryFinished
+from fake_transport import Asked, PlayedTransport, one_page
+from native_host.ipc import named_sessions
+from native_host.ipc.named_sessions import CallResult, CallTool
+
+SOON_S = 30
+IDLE_S = 30 * 60
+GET_CART = "website_tool_shop_example_tab1_getCart"
+
+
+class Holder:
+    """A holder in this process."""
+
+    def __init__(self, path: Path, transport: PlayedTransport) -> None:
+        self.path = path
+        self.transport = transport
+        self.end = threading.Event()
+
+    async def call(self) -> None:
+        await trio.to_thread.run_sync(self._call)
+        await trio.testing.wait_all_tasks_blocked(0.05)  # the holder has closed the connection too
+
+    def _call(self) -> None:
+        connection = named_sessions.connect(self.path)
+        assert connection
+        with connection:
+            assert isinstance(connection.ask(CallTool(name=GET_CART)), CallResult)
+
+    async def has_ended_after(self, seconds: float, clock: trio.testing.MockClock) -> bool:
+        clock.jump(seconds)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        return await trio.to_thread.run_sync(self.end.wait, 0)
+
+    async def ends(self) -> bool:
+        """Wait, in real seconds, because the clock stands still."""
+        return await trio.to_thread.run_sync(self.end.wait, SOON_S)
+
+
+@pytest.fixture
+async def holder(mcpb_home: Path) -> AsyncIterator[Holder]:
+    transport = PlayedTransport()
+    router = Router(transport)
+    with open_socket("a") as listener:
+        holder = Holder(Path(listener.getsockname()), transport)
+        session = NamedSession("a", Session("s1"), router, listener)
+
+        async def serve() -> None:
+            await session.serve()
+            holder.end.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(router.run)
+            nursery.start_soon(serve)
+            transport.happen(DiscoveryFinished())
+            transport.connect("h1", *one_page("getCart"))
+            yield holder
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_session_ends_half_an_hour_after_its_last_call(
+    holder: Holder, mock_clock: trio.testing.MockClock
+) -> None:
+    assert not await holder.has_ended_after(IDLE_S - 1, mock_clock)
+    await holder.call()
+    assert not await holder.has_ended_after(IDLE_S - 1, mock_clock)
+    assert await holder.has_ended_after(2, mock_clock) or await holder.ends()
+
+
+async def test_a_session_does_not_end_while_a_call_runs(
+    holder: Holder, mock_clock: trio.testing.MockClock
+) -> None:
+    asked = threading.Event()
+    waiting: list[Asked] = []
+
+    def keep_waiting(request: Asked) -> None:
+        waiting.append(request)
+        asked.set()
+
+    holder.transport.on_request = keep_waiting
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(holder.call)
+        assert await trio.to_thread.run_sync(asked.wait, SOON_S)
+        assert not await holder.has_ended_after(IDLE_S + 60, mock_clock)
+        waiting[0].on_done(msgspec.json.encode(holder.transport.answer))
+    assert not await holder.has_ended_after(IDLE_S - 1, mock_clock)
+
+
+async def test_a_session_ends_when_its_socket_is_removed(
+    holder: Holder, mock_clock: trio.testing.MockClock
+) -> None:
+    """Whoever cannot reach it any more would otherwise open a second one of that name."""
+    holder.path.unlink()
+    assert await holder.has_ended_after(15, mock_clock) or await holder.ends()
