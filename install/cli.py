@@ -24,6 +24,7 @@ from install.plan.ownership import installed_wrapper
 from install.plan.plan_output import plan_json, plan_lines
 from install.plan.steps import Plan, RemoveEmptyDirectory
 from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
+from install.skill_file import find_skill
 from install.targets import (
     INSTALL,
     SUDO_MCPB,
@@ -369,7 +370,9 @@ class _CommandOptions:
         """Return the other files that an uninstallation removes."""
         if self.level == "system":
             return []
-        return [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
+        found = [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
+        skill = find_skill()
+        return [*found, skill] if skill else found
 
     def running_holds(self, home: InstallationPaths) -> list[str]:
         """Return the files that running processes still use."""
@@ -387,7 +390,10 @@ class _CommandOptions:
 
     def folders(self, home: InstallationPaths) -> list[Path]:
         """Outside of mcpb's home, removed if they are empty."""
-        return runtime_directories(os.environ, home.path) if self.level == "user" else []
+        if self.level == "system":
+            return []
+        skill = find_skill()
+        return [*runtime_directories(os.environ, home.path), *([skill.parent] if skill else [])]
 
 
 def _user_name(uid: int) -> str:

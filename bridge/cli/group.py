@@ -30,6 +30,7 @@ _COMMANDS = {
     "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
     "session": ("bridge.cli.sessions:session", "List or end the sessions of `mcpb call --session NAME`."),
+    "skill": ("bridge.cli.skill:skill", "Print or install SKILL.md, for an agent with a shell."),
     "status": ("bridge.cli.status:status", "Show connections, calls and problems."),
     "tools": ("bridge.cli.tools:tools", "List the tools that MCP clients may call."),
     "uninstall-native-host": (
