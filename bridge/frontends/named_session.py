@@ -123,15 +123,10 @@ class NamedSession:
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()
             return
-        self._running += 1
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
-                await self._answer(stream, request)
-                nursery.cancel_scope.cancel()
-        finally:
-            self._running -= 1
-            self._used_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
+            await self._answer(stream, request)
+            nursery.cancel_scope.cancel()
 
     async def _answer(self, stream: trio.SocketStream, request: ListTools | CallTool) -> None:
         messages, queued = trio.open_memory_channel[Wire](_MAX_QUEUED)
@@ -143,10 +138,23 @@ class NamedSession:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_write_messages, stream, queued)
             async with messages:
-                if isinstance(request, ListTools):
-                    await messages.send(await self._calls.list_tools())
-                else:
-                    await messages.send(await self._call(request, CallObserver(on_progress)))
+                with self._in_use():  # until the reply is known: who has it finds the session idle
+                    reply = await self._reply_to(request, CallObserver(on_progress))
+                await messages.send(reply)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._used_at = trio.current_time()
+
+    async def _reply_to(self, request: ListTools | CallTool, observer: CallObserver) -> Wire:
+        if isinstance(request, ListTools):
+            return await self._calls.list_tools()
+        return await self._call(request, observer)
 
     async def _call(self, request: CallTool, observer: CallObserver) -> Wire:
         try:

@@ -34,7 +34,6 @@ class Holder:
 
     async def call(self) -> None:
         await trio.to_thread.run_sync(self._call)
-        await trio.testing.wait_all_tasks_blocked(0.05)  # the holder has closed the connection too
 
     def _call(self) -> None:
         connection = named_sessions.connect(self.path)
