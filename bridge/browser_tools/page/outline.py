@@ -35,9 +35,11 @@ class Viewport(msgspec.Struct, rename="camel"):
     page_height: float
 
     def __str__(self) -> str:
-        size = f"{self.width:g} x {self.height:g}"
+        size = f"viewport {self.width:g} x {self.height:g}"
+        if self.page_width <= self.width and self.page_height <= self.height:
+            return size
         page = f"{self.page_width:g} x {self.page_height:g}"
-        return f"viewport {size}, scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
+        return f"{size}, scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
 
 
 class DocumentLines(msgspec.Struct, rename="camel"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -60,13 +61,31 @@ class BrowserBatch(ToolInput):
     actions: Annotated[list[Step], Meta(min_length=1, description="Steps: a tool's `name` and `input`.")]
 
 
+class _PageText(NamedTuple):
+    """What a page wrote in the result of a step."""
+
+    step: str
+    content: str
+    origin: str
+    is_marked: bool
+
+    def may_follow(self, other: _PageText) -> bool:
+        """Return whether both are of one origin, so that one boundary is enough for them."""
+        is_known = self.origin not in ("", "null")
+        return is_known and self.origin == other.origin and not (self.is_marked or other.is_marked)
+
+    def is_repeated_in(self, following: _PageText) -> bool:
+        """Return whether the other begins with all of this."""
+        return not self.is_marked and following.content.startswith(f"{self.content}\n")
+
+
 @dataclass
 class StepResults:
     """Steps that were run, up to the first that failed."""
 
     total: int
     results: list[StepResult] = field(default_factory=list)
-    pages: list[str] = field(default_factory=list)
+    pages: list[_PageText] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     room: int = MAX_SERIALIZED - ENDING_CHARS
@@ -79,19 +98,19 @@ class StepResults:
 
     @property
     def message(self) -> str:
-        """One line for each step, below what became of all."""
+        """One line for each step, below where it stopped if one failed."""
         lines = [
             f"Step {number}, {result.name}: {result.told['message']}"
             for number, result in enumerate(self.results, 1)
         ]
-        return "\n".join([self._summary(), *lines])
+        return "\n".join(
+            lines if self.failed_at is None else [self._describe_failure(self.failed_at), *lines]
+        )
 
-    def _summary(self) -> str:
-        if self.failed_at is None:
-            return f"All {self.total} steps were run."
-        rest = self.total - self.failed_at
+    def _describe_failure(self, failed_at: int) -> str:
+        rest = self.total - failed_at
         after = f" {rest} more {'was' if rest == 1 else 'were'} not run." if rest else ""
-        return f"Step {self.failed_at} of {self.total} failed.{after}"
+        return f"Step {failed_at} of {self.total} failed.{after}"
 
     def add_result(self, name: str, answer: ToolResult, *, is_large: bool = False) -> None:
         """Add the result of the next step; one that `is_large` asked for many characters."""
@@ -101,9 +120,8 @@ class StepResults:
         told = msgspec.to_builtins(answer.output)
         self.results.append(StepResult(name, not answer.is_error, told, len(answer.images)))
         if answer.page:
-            self.pages.append(
-                f"Step {len(self.results)}, {name}:\n{mark_page_text(answer.page, answer.origin)}"
-            )
+            step = f"Step {len(self.results)}, {name}"
+            self.pages.append(_PageText(step, answer.page, answer.origin, answer.is_marked))
         self.images += answer.images
         self.links += answer.links
 
@@ -115,12 +133,37 @@ class StepResults:
         """Return all results, with this output as the structured part."""
         return ToolResult(
             told,
-            "\n".join(self.pages),
+            "\n".join(map(_format_pages, _group_pages(_drop_repeated(self.pages)))),
             images=self.images,
             links=self.links,
             is_marked=True,
             is_error=self.failed_at is not None,
         )
+
+
+def _drop_repeated(pages: Sequence[_PageText]) -> list[_PageText]:
+    """Leave out what the next text begins with: `navigate` has the title only, and `read_page` has it too."""
+    kept = [page for page, following in pairwise(pages) if not page.is_repeated_in(following)]
+    return [*kept, *pages[-1:]]
+
+
+def _group_pages(pages: Sequence[_PageText]) -> list[list[_PageText]]:
+    """Return the page texts in groups that one boundary encloses."""
+    groups: list[list[_PageText]] = []
+    for page in pages:
+        if groups and page.may_follow(groups[-1][-1]):
+            groups[-1].append(page)
+        else:
+            groups.append([page])
+    return groups
+
+
+def _format_pages(group: Sequence[_PageText]) -> str:
+    first = group[0]
+    if len(group) == 1:
+        text = first.content if first.is_marked else mark_page_text(first.content, first.origin)
+        return f"{first.step}:\n{text}"
+    return mark_page_text("\n".join(f"{page.step}:\n{page.content}" for page in group), first.origin)
 
 
 async def run_in_order(context: CallContext, steps: Sequence[Step]) -> StepResults:

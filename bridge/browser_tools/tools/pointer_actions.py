@@ -51,13 +51,15 @@ def make_click(
                 "clicked: use file_upload."
             )
         await action.aim_at(seen.what, point)
+        # A click by ref needs no coordinates: the ref is surer.
+        at = "" if action.given.ref else f" at {action.format_point(point)}"
         is_whole, what = True, add_article(seen.what)
         async with action.run_input():
             is_whole = await action.pointer.click_at(point, button, times)
         if not is_whole and times > 1:
-            return ActionResult(f"Clicked {what} at {action.format_point(point)}. {LEFT}", seen.what)
+            return ActionResult(f"Clicked {what}{at}. {LEFT}", seen.what)
         opened = _describe_opened(seen) if button == "left" else ""
-        return ActionResult(f"{verb} {what} at {action.format_point(point)}.{opened}", seen.what)
+        return ActionResult(f"{verb} {what}{at}.{opened}", seen.what)
 
     return run_click
 

@@ -190,7 +190,7 @@ async def shortcuts_execute(given: ExecuteShortcut, context: CallContext) -> Too
         await context.use_tab(given.tab_id, leaves=True)  # the steps' current tab
     ran = await batch.run_in_order(context, to_run)
     told = ExecuteOutput(
-        message=f"Shortcut {shortcut.name}: {ran.message}",
+        message=f"Shortcut {shortcut.name}:\n{ran.message}",
         results=ran.results,
         failed_at=ran.failed_at,
         success=ran.failed_at is None,

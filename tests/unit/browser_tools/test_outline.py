@@ -68,6 +68,7 @@ def test_a_viewport_is_told_in_pixels_of_css() -> None:
     assert str(Viewport(780, 437, 0, 120.5, 765, 2000)) == (
         "viewport 780 x 437, scrolled to 0, 120.5 of 765 x 2000 CSS pixels"
     )
+    assert str(Viewport(780, 437, 0, 0, 780, 437)) == "viewport 780 x 437"
 
 
 # ── Masking of credentials in what pages wrote ──────────────────────────────────────────────────────────────
