@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-peers check format clean
+.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-tokens bench-peers check format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make bench   what it costs, beside a bare copier and other products"
+	@echo "make bench-tokens  tokens and calls of connecting, reading and tasks, beside other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
 	@echo "make check   lint and types"
 	@echo "make docs    write docs/FILES.md and the browser tools' definitions"
@@ -118,6 +119,10 @@ record-interop:
 bench:
 	@install/prepare.sh test
 	@.venv/bin/python -m benchmarks
+
+bench-tokens:
+	@install/prepare.sh test
+	@.venv/bin/python -m benchmarks --only tokens
 
 # No scripts: some of these packages register themselves with browsers, or fetch their own.
 bench-peers:

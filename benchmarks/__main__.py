@@ -28,6 +28,7 @@ from benchmarks.conversation import EndError
 from benchmarks.report import Report
 from benchmarks.subject import Bench
 from benchmarks.table import Table
+from benchmarks.tokens import section as tokens
 from demo.temporary_directory import throw_away_directory
 
 Section = Callable[[Bench], Iterator[Table]]
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Section] = {
     "memory": memory.tables,
     "chromium": browser.tables,
     "acting": acting.tables,
+    "tokens": tokens.tables,
 }
 LAST_RUN = Path(__file__).with_name("last.json")
 README = Path(__file__).with_name("README.md")

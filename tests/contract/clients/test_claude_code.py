@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from claude_code import SERVER, run_claude_code, tool, use
+from benchmarks.tokens.claude_code import SERVER
+from benchmarks.tokens.model_api import PlayedModel
+from claude_code import run_claude_code, tool, use
 from claude_host import why_missing
 from logged_hosts import LoggedHosts, serve_logged_hosts
-from model_api import PlayedModel
 from tool_browser import Browsing, open_browsing
 from tool_pages import public_name, set_tool_page
 

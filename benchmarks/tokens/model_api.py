@@ -13,7 +13,7 @@ import http.server
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,14 +39,20 @@ class ToolResult:
     is_error: bool
 
 
+Decision = Callable[[Sequence[ToolResult]], ToolUse | None]
+"""Next call of a script, from the results of all earlier ones; None at its end."""
+
+
 @dataclass
 class PlayedModel:
-    """What was requested of the model. Its `script` may be changed while it is not asked."""
+    """What was requested of the model."""
 
-    script: Sequence[ToolUse]
+    script: Sequence[ToolUse] | Decision
+    """The calls in order, or what decides on the next one."""
     url: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
     """Bodies of the main conversation, in order."""
+    _decided: list[ToolUse | None] = field(default_factory=list)
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
@@ -65,15 +71,22 @@ class PlayedModel:
         if not request.get("tools"):
             return [{"type": "text", "text": "A title"}]
         self.requests.append(request)
-        made = [block for block in _blocks(request, "tool_use") if block["name"] != SEARCH]
-        if len(made) == len(self.script):
+        wanted = self._decide(sum(block["name"] != SEARCH for block in _blocks(request, "tool_use")))
+        if wanted is None:
             return [{"type": "text", "text": "Done."}]
-        wanted = self.script[len(made)]
         number = len(self.requests)
         if _is_deferred(wanted.name, request):
             given = {"query": f"select:{wanted.name}", "max_results": 1}
             return [{"type": "tool_use", "id": f"toolu_search{number}", "name": SEARCH, "input": given}]
         return [{"type": "tool_use", "id": f"toolu_{number}", "name": wanted.name, "input": wanted.input}]
+
+    def _decide(self, made: int) -> ToolUse | None:
+        """Return the call after so many; the same when it is asked for again, as after a search."""
+        if not callable(self.script):
+            return self.script[made] if made < len(self.script) else None
+        if made == len(self._decided):
+            self._decided.append(self.script(self.results))
+        return self._decided[made]
 
 
 def _is_deferred(name: str, request: dict[str, Any]) -> bool:
@@ -146,7 +159,7 @@ def _make_message(model: str, content: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The message as server-sent events, each block in one delta."""
+    """Yield the message as server-sent events, each block in one delta."""
     yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     for index, block in enumerate(message["content"]):
         if block["type"] == "text":
@@ -163,7 +176,7 @@ def _events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def serving_model(script: Sequence[ToolUse]) -> Iterator[PlayedModel]:
+def serving_model(script: Sequence[ToolUse] | Decision) -> Iterator[PlayedModel]:
     """Serve the API on a free port of this machine, for the time of the block."""
     model = PlayedModel(script)
     handler = type("Handler", (_Handler,), {"model": model})

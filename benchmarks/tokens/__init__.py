@@ -1,0 +1,1 @@
+"""What an agent pays for: tokens and calls of being connected, of reading pages and of tasks."""
