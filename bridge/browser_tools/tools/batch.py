@@ -75,8 +75,12 @@ class _PageText(NamedTuple):
         return is_known and self.origin == other.origin and not (self.is_marked or other.is_marked)
 
     def is_repeated_in(self, following: _PageText) -> bool:
-        """Return whether the other begins with all of this."""
-        return not self.is_marked and following.content.startswith(f"{self.content}\n")
+        """Return whether the other begins with all of this, and first names the same origin.
+
+        Otherwise a page could pass off what another one wrote as its own.
+        """
+        is_same = bool(self.origin) and f"{following.origin}, ".startswith(f"{self.origin}, ")
+        return is_same and not self.is_marked and following.content.startswith(f"{self.content}\n")
 
 
 @dataclass

@@ -104,6 +104,13 @@ def test_a_page_text_is_left_out_if_the_next_one_begins_with_it() -> None:
     ]
 
 
+def test_a_page_text_stays_if_another_origin_repeats_it() -> None:
+    """Else the other page could pass it off as its own."""
+    for other in (OTHER, f"{SHOP}.evil.example", f"{OTHER}, {SHOP}"):
+        shown = show_pages(page_result("Balance 5"), page_result("Balance 5\nPay now", other))
+        assert shown.count("Balance 5") == 2
+
+
 def test_page_texts_that_are_marked_already_are_not_marked_again() -> None:
     assert show_pages(page_result("marked", is_marked=True), page_result("tea")) == [
         "Step 1, read_page:",
