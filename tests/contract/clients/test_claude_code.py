@@ -9,8 +9,10 @@ import pytest
 
 from benchmarks.tokens.claude_code import SERVER
 from benchmarks.tokens.model_api import PlayedModel
+from benchmarks.tokens.pages import make_page
 from claude_code import run_claude_code, tool, use
 from claude_host import why_missing
+from demo.served_page import served_page
 from logged_hosts import LoggedHosts, serve_logged_hosts
 from tool_browser import Browsing, open_browsing
 from tool_pages import public_name, set_tool_page
@@ -122,6 +124,18 @@ def test_a_program_that_asks_gets_the_structure(browsing: Browsing, hosts: Logge
     script = [use("navigate", url=hosts.url("shop.localhost"))]
     model = run_claude_code(browsing.chain, script, "--structured")
     assert model.results[0].text.startswith('{"message":')
+
+
+def test_the_largest_page_of_the_bench_arrives_whole(browsing: Browsing) -> None:
+    """Claude Code writes a result of more than 50 000 characters to a file and shows its beginning."""
+    with served_page(make_page("article")) as url:
+        script = [use("navigate", url=url), use("read_page"), use("read_page", max_chars=200_000)]
+        _, usual, whole = run_claude_code(browsing.chain, script, "--name", SERVER).results
+    for result, least, most in ((usual, 15_000, 22_000), (whole, 30_000, 200_000)):
+        begin = BEGINNING.search(result.text)
+        assert begin
+        assert result.text.endswith(f"[{begin[1]}: end]")
+        assert least < len(result.text) < most
 
 
 def test_the_core_alone_can_be_listed(browsing: Browsing) -> None:
