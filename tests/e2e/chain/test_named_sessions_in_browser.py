@@ -18,6 +18,8 @@ from wire_peers import until
 def browsing() -> Iterator[Browsing]:
     with open_browsing() as opened:
         yield opened
+        # A holder that outlived its home would write into it again.
+        opened.run_long(partial(opened.chain.mcpb, "session", "end", "--all", check=False))
 
 
 def mcpb(browsing: Browsing, *arguments: str) -> str:
