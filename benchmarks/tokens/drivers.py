@@ -17,7 +17,7 @@ from benchmarks.conversation import EndError
 from benchmarks.mcp_client import McpClient
 from benchmarks.processes import Corner
 from benchmarks.tokens.claude_code import run_conversation, tool_name
-from benchmarks.tokens.model_api import PlayedModel, ToolResult, ToolUse
+from benchmarks.tokens.model_api import Decision, PlayedModel, ToolResult, ToolUse
 from benchmarks.tokens.tasks import Call, Script
 from demo.chromium import find_chromium
 
@@ -78,7 +78,7 @@ class ThroughClaudeCode:
             raise failure
         return cost
 
-    def converse(self, script: Sequence[ToolUse] | Callable[..., ToolUse | None]) -> PlayedModel:
+    def converse(self, script: Sequence[ToolUse] | Decision) -> PlayedModel:
         """Run a conversation, and return what its model was given."""
         return run_conversation(
             peers.PACKAGES / peers.CLAUDE / "claude", self._command, self._env, self._home, script

@@ -137,17 +137,11 @@ def _connected(place: Place, ours: ThroughClaudeCode, servers: Mapping[str, Thro
             for package, server in servers.items()
         },
     }
-    allowed = [limits.CONNECTED_CORE, limits.CONNECTED_ALL]
+    allowed = [limits.CONNECTED_CORE, limits.CONNECTED_ALL, *[limits.NONE] * len(servers)]
     counted = count_tokens([_dump(tools) for tools in lists.values()])
     rows = [
-        Row(
-            what,
-            load,
-            p50=tokens,
-            unit="tokens",
-            compared=_judge(tokens, "tokens", allowed[index : index + 1]),
-        )
-        for index, ((what, load), tokens) in enumerate(zip(lists, counted, strict=True))
+        Row(what, load, p50=tokens, unit="tokens", compared=[Compared(tokens, "tokens", limit)])
+        for (what, load), tokens, limit in zip(lists, counted, allowed, strict=True)
     ]
     return Table(_CONNECTED, rows, "name, description and input schema of each tool, as JSON")
 
@@ -158,10 +152,6 @@ def _dump(tools: Sequence[Mapping[str, Any]]) -> str:
 
 def _visible(tool: Mapping[str, Any], schema: str) -> dict[str, Any]:
     return {"name": tool["name"], "description": tool.get("description", ""), "input_schema": tool[schema]}
-
-
-def _judge(value: float, unit: str, allowed: Sequence[limits.Limit]) -> list[Compared]:
-    return [Compared(value, unit, limit) for limit in allowed]
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────
