@@ -109,7 +109,8 @@ def test_the_steps_are_fewer_than_five() -> None:
 
 
 async def test_the_call_that_is_shown_does_something_in_the_demo_s_shop(mcpb_home: Path) -> None:
-    (example,) = [line for line in commands(section("Connect a client")) if line.startswith("mcpb call ")]
+    shown = commands(section("Connect a client"))
+    (example,) = [line for line in shown if line.startswith("mcpb call website_tool_")]
     port = re.search(r"_localhost_(\d+)_", example)
     assert port is not None
     shop = SimulatedShop()
