@@ -120,12 +120,47 @@ OUTLINES = {
     ),
     "tables": (
         "<table><caption>Fares</caption><tr><th>From<td><a href='#x'>Kiel</a></table>",
+        ['table "Fares"', "  row", '    columnheader "From"', '    link "Kiel" href="blank#x"'],
+    ),
+    "an_item_or_a_cell_with_a_single_element_has_no_line": (
+        (
+            "<ul><li><a href='#a'>Ham</a><li style='display:inline'><span><button>Egg</button></span>"
+            "<li><p>Jam<li></ul>"
+            "<table><tr><th><button>Day</button><td><input type=checkbox aria-label=Pick><td></table>"
+        ),
         [
-            'table "Fares"',
+            "list",
+            '  link "Ham" href="blank#a"',
+            '  button "Egg"',
+            '  paragraph: "Jam"',
+            "  listitem",
+            "table",
             "  row",
-            '    columnheader "From"',
-            '    cell "Kiel"',
-            '      link "Kiel" href="blank#x"',
+            '    columnheader "Day"',
+            '      button "Day"',
+            '    checkbox "Pick"',
+            "    cell",
+        ],
+    ),
+    "an_item_that_says_or_does_more_than_what_is_in_it_keeps_its_line": (
+        (
+            "<ul><li>Ham <button>Buy</button><li><button>More</button><button>Less</button>"
+            "<li onclick='1'><button>Egg</button><li aria-current=page><a href='#a'>Jam</a>"
+            "<li aria-label='Offer'><button>Tea</button></ul>"
+        ),
+        [
+            "list",
+            '  listitem: "Ham"',
+            '    button "Buy"',
+            "  listitem",
+            '    button "More"',
+            '    button "Less"',
+            "  listitem",
+            '    button "Egg"',
+            "  listitem current=page",
+            '    link "Jam" href="blank#a"',
+            '  listitem "Offer"',
+            '    button "Tea"',
         ],
     ),
 }

@@ -14,6 +14,8 @@ const FOLDED = {
   treeitem: "tree items",
   link: "links",
 };
+/** Roles without a line where a single element stands in them, and they have no name but its own. */
+const WRAPPERS = new Set(["listitem", "cell", "gridcell"]);
 /** Lines of a match's content, and beside it, that `query` shows. */
 const MATCH_INSIDE = 8;
 const MATCH_BESIDE = 1;
@@ -90,6 +92,24 @@ class Outline {
     this.lines.push(line);
     this.mayTakeText = mayTakeText;
   }
+
+  /** Leave out a line that says no more than the only one directly below it.
+   * @param {number} at its index, when everything in it has been read */
+  unwrap(at) {
+    this.endText();
+    const [wrapper, only, ...others] = this.lines.slice(at);
+    if (!wrapper || !only || wrapper[3] || others.some(([indent]) => indent <= only[0])) return;
+    const name = nameIn(wrapper[1]);
+    if (name && name !== nameIn(only[1])) return;
+    this.lines.splice(at, 1);
+    for (const line of [only, ...others]) line[0] -= 1;
+  }
+}
+
+/** @param {string} head of a line @returns {string} */
+function nameIn(head) {
+  const end = head.indexOf(" ");
+  return end < 0 ? "" : head.slice(end);
 }
 
 /**
@@ -107,8 +127,9 @@ class Reader {
     this.folds = folds;
     /** @type {Element | null} */
     this.start = null;
-    /** A block's end is a null; what is ours to say is a text, with the ref of its element or 0.
-     * @type {[Node | [text: string, ref: number] | null, Place][]} */
+    /** A block's end is a null; the end of a wrapper is the index of its line; what is ours to say is a text, with the
+     * ref of its element or 0.
+     * @type {[Node | [text: string, ref: number] | number | null, Place][]} */
     this.waiting = [];
   }
 
@@ -117,8 +138,9 @@ class Reader {
     this.start = start;
     this.waiting.push([start, { indent: 0, isNamed: false, isPointed: false }]);
     while (this.waiting.length && !this.outline.isFull) {
-      const [node, place] = /** @type {[Node | [string, number] | null, Place]} */ (this.waiting.pop());
+      const [node, place] = /** @type {[Node | [string, number] | number | null, Place]} */ (this.waiting.pop());
       if (node === null) this.outline.endText();
+      else if (typeof node === "number") this.outline.unwrap(node);
       else if (Array.isArray(node)) this.outline.add([place.indent, node[0], node[1], "", false]);
       else if (node instanceof Element) this.#element(node, place);
       else if (node instanceof Text) this.#text(node, place);
@@ -145,6 +167,9 @@ class Reader {
     if (role) {
       if (this.outline.tooDeep(place.indent)) return;
       if (!this.#line(element, role, inside)) return;
+      if (WRAPPERS.has(role) && element !== this.start && !isTarget(element, role, place, inside)) {
+        this.waiting.push([this.outline.lines.length - 1, place]);
+      }
     }
     this.#children(element, inside, style);
   }
@@ -155,8 +180,7 @@ class Reader {
     const tag = tagOf(element);
     if (tag === "html" || tag === "body") return "";
     const role = roleOf(element);
-    const isPointed = inside.isPointed && !place.isPointed && closest(element, "label") === null;
-    if (isInteractive(element, role, isPointed) || isOnlyLabel(element)) return role || "clickable";
+    if (isTarget(element, role, place, inside)) return role || "clickable";
     if (role === "iframe") return role;
     return this.interactiveOnly || inside.isNamed ? "" : role;
   }
@@ -220,6 +244,13 @@ class Reader {
     if (more > 0) this.waiting.push([[`… ${more} more options`, 0], place]);
     for (const option of Array.from(select.options).slice(0, MAX_OPTIONS).reverse()) this.waiting.push([option, place]);
   }
+}
+
+/** Whether it is something to act on.
+ * @param {Element} element @param {string} role @param {Place} place @param {Place} inside */
+function isTarget(element, role, place, inside) {
+  const isPointed = inside.isPointed && !place.isPointed && closest(element, "label") === null;
+  return isInteractive(element, role, isPointed) || isOnlyLabel(element);
 }
 
 /** The kind of an element that may be folded; empty: it always has its lines.
