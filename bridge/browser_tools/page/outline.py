@@ -34,12 +34,12 @@ class Viewport(msgspec.Struct, rename="camel"):
     page_width: float
     page_height: float
 
-    def __str__(self) -> str:
-        size = f"viewport {self.width:g} x {self.height:g}"
-        if self.page_width <= self.width and self.page_height <= self.height:
-            return size
+    def describe_scroll(self) -> str:
+        """Return where the page is scrolled to; empty at its beginning."""
+        if not self.scroll_x and not self.scroll_y:
+            return ""
         page = f"{self.page_width:g} x {self.page_height:g}"
-        return f"{size}, scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
+        return f"scrolled to {self.scroll_x:g}, {self.scroll_y:g} of {page} CSS pixels"
 
 
 class DocumentLines(msgspec.Struct, rename="camel"):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 MAX_COMPARED = 4_000
 """Lines of the part that differs. Of a larger one only the size is said."""
+MAX_GONE = 3
+"""Consecutive gone lines that are all shown."""
 
 
 class OutlineLine(NamedTuple):
@@ -79,13 +82,23 @@ def _place(above: OutlineLine | None, is_placed: bool) -> Iterator[Change]:
 
 
 def format_changes(changes: Sequence[Change], max_lines: int) -> str:
-    """Return the changes as text, at most so many lines."""
-    if len(changes) <= max_lines:
-        return "\n".join(map(_format_change, changes))
-    left = len(changes) - max_lines + 1
-    shown = [*map(_format_change, changes[: max_lines - 1]), f"… {left} more lines"]
-    return "\n".join(shown)
+    """Return the changes as text of at most so many lines.
+
+    Of a long run of gone lines it has the first and the last.
+    """
+    lines = [line for is_gone, run in groupby(changes, _is_gone) for line in _format_run(list(run), is_gone)]
+    if len(lines) <= max_lines:
+        return "\n".join(lines)
+    left = len(lines) - max_lines + 1
+    return "\n".join([*lines[: max_lines - 1], f"… {left} more lines"])
 
 
-def _format_change(change: Change) -> str:
-    return f"{change.mark} {change.line.text}"
+def _is_gone(change: Change) -> bool:
+    return change.mark == "-"
+
+
+def _format_run(run: Sequence[Change], is_gone: bool) -> list[str]:
+    lines = [f"{change.mark} {change.line.text}" for change in run]
+    if not is_gone or len(lines) <= MAX_GONE:
+        return lines
+    return [lines[0], f"- … {len(lines) - 2} more lines", lines[-1]]

@@ -135,9 +135,11 @@ class StepResults:
 
     def make_result(self, told: ToolOutput) -> ToolResult:
         """Return all results, with this output as the structured part."""
+        pages = _drop_repeated(self.pages)
+        texts = map(_format_pages, _group_pages(pages)) if len(pages) > 1 else map(_mark, pages)
         return ToolResult(
             told,
-            "\n".join(map(_format_pages, _group_pages(_drop_repeated(self.pages)))),
+            "\n".join(texts),
             images=self.images,
             links=self.links,
             is_marked=True,
@@ -162,11 +164,14 @@ def _group_pages(pages: Sequence[_PageText]) -> list[list[_PageText]]:
     return groups
 
 
+def _mark(page: _PageText) -> str:
+    return page.content if page.is_marked else mark_page_text(page.content, page.origin)
+
+
 def _format_pages(group: Sequence[_PageText]) -> str:
     first = group[0]
     if len(group) == 1:
-        text = first.content if first.is_marked else mark_page_text(first.content, first.origin)
-        return f"{first.step}:\n{text}"
+        return f"{first.step}:\n{_mark(first)}"
     return mark_page_text("\n".join(f"{page.step}:\n{page.content}" for page in group), first.origin)
 
 

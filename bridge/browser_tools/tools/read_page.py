@@ -181,7 +181,8 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
 def _read_message(page: Page, seen: DocumentLines, reading: OutlineReading) -> str:
     outline, query, most = reading.outline, reading.options.query, reading.options.max_chars
     lines = f"{len(outline)} lines" if len(outline) != 1 else "1 line"
-    message = f"Tab {page.tab_id}, {seen.viewport}: {lines}."
+    scroll = seen.viewport.describe_scroll()
+    message = f"Tab {page.tab_id}{scroll and f', {scroll}'}: {lines}."
     if not len(outline) and query:
         message += " No line has these words: try fewer, or find, which looks for similar ones."
     elif not len(outline):

@@ -65,6 +65,9 @@ def apply(before: list[str], changes: list[str]) -> list[str]:
             while not made or made[-1] != line:
                 made.append(rest.pop(0))
             continue
+        if folded := re.fullmatch(r"- … (\d+) more lines", change):
+            del rest[: int(folded[1])]
+            continue
         was = rest.pop(0)
         assert was == line if mark == "-" else ref_in(was) == ref_in(line)
         if mark == "~":

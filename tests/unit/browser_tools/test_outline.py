@@ -64,11 +64,10 @@ def test_a_note_without_room_is_no_line() -> None:
     assert str(outline) == ""
 
 
-def test_a_viewport_is_told_in_pixels_of_css() -> None:
-    assert str(Viewport(780, 437, 0, 120.5, 765, 2000)) == (
-        "viewport 780 x 437, scrolled to 0, 120.5 of 765 x 2000 CSS pixels"
-    )
-    assert str(Viewport(780, 437, 0, 0, 780, 437)) == "viewport 780 x 437"
+def test_only_a_page_that_is_scrolled_has_a_scroll_position() -> None:
+    scrolled = Viewport(780, 437, 0, 120.5, 765, 2000)
+    assert scrolled.describe_scroll() == "scrolled to 0, 120.5 of 765 x 2000 CSS pixels"
+    assert Viewport(780, 437, 0, 0, 765, 2000).describe_scroll() == ""
 
 
 # ── Masking of credentials in what pages wrote ──────────────────────────────────────────────────────────────

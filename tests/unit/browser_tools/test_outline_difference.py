@@ -92,5 +92,17 @@ def test_at_most_so_many_lines_are_shown() -> None:
     assert shown[-1] == "… 71 more lines"
 
 
+def test_a_long_run_of_gone_lines_has_its_first_and_its_last() -> None:
+    before = [line("button", str(number)) for number in range(6)]
+    after = [line("heading", "9"), line("button", "5")]
+    assert format_changes(compare_outlines(before, after) or [], 30).splitlines() == [
+        "- button [0]",
+        "- … 3 more lines",
+        "- button [4]",
+        "+ heading [9]",
+    ]
+    assert len(format_changes(compare_outlines(before, before[:3]) or [], 30).splitlines()) == 4
+
+
 def test_a_page_that_is_another_is_not_compared_line_by_line() -> None:
     assert compare_outlines([], [line("button", str(number)) for number in range(MAX_COMPARED + 1)]) is None
