@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -156,7 +157,13 @@ class ThroughShell:
         (programs / "agent-browser").symlink_to(peers.agent_browser())
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
         own = {"AGENT_BROWSER_EXECUTABLE_PATH": str(find_chromium()), "AGENT_BROWSER_ARGS": "--no-sandbox"}
-        self._env = {**corner.env, **own, "PATH": path, "NO_COLOR": "1"}
+        self.env = {**corner.env, **own, "PATH": path, "NO_COLOR": "1"}
+
+    def with_boundaries(self) -> ThroughShell:
+        """Return the same with a boundary around what a page wrote, as mcpb always has one."""
+        marking = copy(self)
+        marking.env = {**self.env, "AGENT_BROWSER_CONTENT_BOUNDARIES": "1"}
+        return marking
 
     def run(self, script: Script) -> Cost:
         """See `Driver`."""
@@ -165,7 +172,7 @@ class ThroughShell:
     def _call(self, call: Call) -> ToolResult:
         ended = subprocess.run(
             ["/bin/sh", "-c", call.tool],
-            env=self._env,
+            env=self.env,
             capture_output=True,
             text=True,
             timeout=_CALL_S,

@@ -91,7 +91,7 @@ def _all_tables(bench: Bench, place: Place, site: Site, files: Path) -> list[Tab
         return [
             _connected(place, ours, servers),
             _reading(drivers, site),
-            _doing(drivers, site, files),
+            _doing(drivers, shell.with_boundaries(), site, files),
             hanging,
         ]
 
@@ -235,7 +235,7 @@ def _coverage(page: str, text: str) -> str:
 # ── Doing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _doing(drivers: Mapping[str, Driver], site: Site, files: Path) -> Table:
+def _doing(drivers: Mapping[str, Driver], marking: Driver, site: Site, files: Path) -> Table:
     rows: list[Row] = []
     for task in TASKS:
         costs = {product: _do(task, product, drivers[product], site, files) for product in task.scripts}
@@ -251,6 +251,9 @@ def _doing(drivers: Mapping[str, Driver], site: Site, files: Path) -> Table:
             )
             for product, cost in costs.items()
         ]
+        marked = _do(task, peers.AGENT_BROWSER, marking, site, files)
+        name = f"{_name(peers.AGENT_BROWSER)} --content-boundaries"
+        rows.append(Row(name, task.name, p50=sum(count_tokens(marked.texts)), unit="tokens"))
     return Table(_DOING, rows, "tokens of the results; the site's log shows that each task was done")
 
 
