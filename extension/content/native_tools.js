@@ -18,6 +18,9 @@ class NotOfferedError extends Error {}
 class NativeTools {
   /** The browser has refused an object, and taken JSON. */
   #takesJson = false;
+  /** This document's tools, read since they have changed last: reading takes as long as a short call.
+   * @type {Promise<RegisteredTool[]> | null} */
+  #known = null;
 
   /**
    * @param {() => void} onChange
@@ -27,12 +30,17 @@ class NativeTools {
     const context = /** @type {{ modelContext?: ModelContext }} */ (/** @type {unknown} */ (document)).modelContext;
     /** @type {ModelContext | null} absent: this browser, or this page, has no WebMCP */
     this.context = typeof context?.getTools === "function" ? context : null;
-    this.context?.addEventListener("toolchange", onChange, { signal: closed });
+    const changed = () => {
+      this.#known = null;
+      onChange();
+    };
+    this.context?.addEventListener("toolchange", changed, { signal: closed });
   }
 
   /** @returns {Promise<import("../worker/wire.js").Tool[]>} MCP Tools */
   async list() {
-    return (await this.#registered()).map(asMcpTool);
+    this.#known = this.#read();
+    return (await this.#known).map(asMcpTool);
   }
 
   /**
@@ -43,17 +51,19 @@ class NativeTools {
    * @throws {NotOfferedError | NavigatedError | DOMException} the last is the browser's, and says little
    */
   async call(name, args, signal) {
-    const tool = (await this.#registered()).find((registered) => registered.name === name);
+    this.#known ??= this.#read();
+    const tool = (await this.#known).find((registered) => registered.name === name);
     if (!tool) throw new NotOfferedError(`The page does not offer ${name} any more.`);
     return answered(await this.#execute(tool, args, signal));
   }
 
   /** This document's own tools: a frame of the same origin sees its neighbours' as well. */
-  async #registered() {
+  async #read() {
     if (!this.context) return [];
     try {
       return (await this.context.getTools()).filter((tool) => tool.window === window);
     } catch (error) {
+      this.#known = null;
       if (error instanceof DOMException) return []; // a frame without the permission policy "tools"
       throw error;
     }

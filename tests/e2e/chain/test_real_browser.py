@@ -135,6 +135,21 @@ async def test_a_native_tool_that_comes_or_goes_later_does_so_too(
     await tool_comes_and_goes(chain, native_browser, "native.html")
 
 
+async def test_a_native_tool_that_goes_between_two_calls_is_not_run(
+    chain: Chain, native_browser: Chromium
+) -> None:
+    with trio.fail_after(60):
+        tab = await chain.open(native_browser, "native.html")
+        async with chain.client() as client:
+            await until_listed(client, lambda names: len(names) == len(TOOLS))
+            echo = chain.name("echo")
+            assert await call(client, echo, text="one") == (False, "echo: one")
+            await tab.evaluate("removeTool('echo')")
+            is_error, text = await call(client, echo, text="two")
+    assert is_error
+    assert "Nothing was run" in text
+
+
 async def tool_comes_and_goes(chain: Chain, chromium: Chromium, page: str) -> None:
     extra = chain.name("extra")
     with trio.fail_after(120):
