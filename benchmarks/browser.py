@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,10 +14,11 @@ import msgspec
 import trio
 
 import extension
-from benchmarks import calls, routes
+from benchmarks import calls, limits, routes
 from benchmarks.conversation import Conversation
+from benchmarks.floor import open_floor
 from benchmarks.limits import REGISTRATION_MS, ROUND_TRIP_MS
-from benchmarks.loads import ALL, SMALL
+from benchmarks.loads import ALL, RESULT_1MB, SMALL
 from benchmarks.mcp_client import Era, McpClient
 from benchmarks.peers import missing_chromium
 from benchmarks.processes import Corner
@@ -32,7 +33,11 @@ _APART_S = 1.5
 """Between two registrations: a page's second change within half a second waits for its turn."""
 _PAGE = Path(__file__).with_name("page.html")
 _PLACE = "const offered = [];"
-_WEBMCP = "--enable-features=WebMCPTesting"
+_NATIVE = "?native"
+_TO_FLOOR: calls.Limits = {
+    (SMALL, Role.EXTENSION_FLOOR): limits.CHROMIUM_SMALL_TO_FLOOR,
+    (RESULT_1MB, Role.EXTENSION_FLOOR): limits.CHROMIUM_1MB_TO_FLOOR,
+}
 _CALLS = "Calls in a real Chromium"
 _CHANGED = "notifications/tools/list_changed"
 
@@ -52,7 +57,7 @@ async def _measured(bench: Bench) -> list[Table]:
     with served_page(page_html()) as url, place.browser_log.open("wb") as log:
         browser = open_chromium(
             place.profile,
-            [_WEBMCP],
+            [routes.WEBMCP],
             executable=find_chromium(),
             env=place.browser_environment,
             stderr=log.fileno(),
@@ -60,8 +65,10 @@ async def _measured(bench: Bench) -> list[Table]:
         async with browser as chromium:
             await chromium.load_extension(Path(next(iter(extension.__path__))))
             page = await chromium.open_page(url)
-            await chromium.open_page(f"{url}?native")
-            return [_calls(bench, place, chromium.version), await _registrations(bench, place, page)]
+            await chromium.open_page(url + _NATIVE)
+            async with open_floor(bench, url, ["", _NATIVE]) as floor:
+                called = _calls(bench, place, chromium.version, floor)
+            return [called, await _registrations(bench, place, page)]
 
 
 def page_html() -> str:
@@ -73,15 +80,19 @@ def page_html() -> str:
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(bench: Bench, place: Place, version: str) -> Table:
-    without = replace(routes.path_subjects(bench)[0], name="the same without a browser", role=Role.BESIDE)
-    subjects = [
-        Subject("a page server of MCP-B", partial(_in_tab, place, 1), Role.OURS, ALL),
-        Subject("the browser's own WebMCP", partial(_in_tab, place, 2), Role.OURS, ALL),
-        without,
-    ]
+def _calls(bench: Bench, place: Place, version: str, floor: Sequence[Subject]) -> Table:
+    kinds = ("a page server of MCP-B", "the browser's own WebMCP")
+    parts = [_calls_of(bench, place, *part) for part in zip(kinds, (1, 2), floor, strict=True)]
     route = f"client's stdio → bridge → native host → extension in {version} → page → back"
-    return calls.one_at_a_time(bench, _CALLS, route, subjects, {}, p99_limit=ROUND_TRIP_MS)
+    note = f"{route}; {bench.programs.name}; {bench.rounds} rounds"
+    return Table(_CALLS, [row for part in parts for row in part.rows], note)
+
+
+def _calls_of(bench: Bench, place: Place, kind: str, tab: int, floor: Subject) -> Table:
+    without = replace(routes.path_subjects(bench)[0], name="the same without a browser", role=Role.BESIDE)
+    ours = Subject(kind, partial(_in_tab, place, tab), Role.OURS, ALL)
+    beside = [replace(floor, name=f"{floor.name}, {kind}"), *([without] if tab == 1 else [])]
+    return calls.one_at_a_time(bench, _CALLS, "", [ours, *beside], _TO_FLOOR, p99_limit=ROUND_TRIP_MS)
 
 
 @contextmanager

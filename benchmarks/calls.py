@@ -33,8 +33,16 @@ _FIRST: Limits = {(SMALL, Role.PEER): limits.PATH_TO_BEST_PEER}
 _NO_LIMITS = (limits.NONE, limits.NONE)
 """Of our median and of our slowest call of a hundred."""
 _BESIDE = {
-    Role.OURS: (Role.FLOOR, Role.PYTHON_COPIER, Role.BARE_SERVER, Role.PACKAGE, Role.PEER),
+    Role.OURS: (
+        Role.FLOOR,
+        Role.EXTENSION_FLOOR,
+        Role.PYTHON_COPIER,
+        Role.BARE_SERVER,
+        Role.PACKAGE,
+        Role.PEER,
+    ),
     Role.FLOOR: (),
+    Role.EXTENSION_FLOOR: (),
     Role.PYTHON_COPIER: (Role.FLOOR,),
     Role.BARE_SERVER: (),
     Role.PACKAGE: (Role.BARE_SERVER,),

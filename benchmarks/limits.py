@@ -81,5 +81,9 @@ TASK_TOKENS_TO_BEST_PEER = Limit(most=0.999)
 HANGING_S = Limit(most=1.5)
 WAITING_FOR_LOAD_S = Limit(least=6)
 
+# A call through a real browser, with page tools of either kind.
+CHROMIUM_SMALL_TO_FLOOR = Limit(most=1.3)
+CHROMIUM_1MB_TO_FLOOR = Limit(most=1.5)
+
 # `--compare`.
 TO_OTHER_CHECKOUT = Limit(most=1.05)

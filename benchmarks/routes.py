@@ -32,8 +32,11 @@ from native_host.protocol.framing import frame
 
 HOST = [sys.executable, "-I", "-m", "native_host", f"chrome-extension://{wire.EXTENSION_ID}/"]
 BRIDGE = [str(Path(sys.executable).with_name("mcpb")), "bridge"]
-_SOCKET_BYTES = 4 * 1024 * 1024
+SOCKET_BYTES = 4 * 1024 * 1024
 """Host and bridge ask for as much on theirs: copiers get no less room."""
+WEBMCP = "--enable-features=WebMCPTesting"
+"""Switch of Chromium: pages have the browser's own WebMCP."""
+NO_COMPILER = "no C compiler: sudo apt-get install gcc libc6-dev"
 _PAUSE_S = 0.01
 
 Hop = Literal["pipes", "socket"]
@@ -104,7 +107,7 @@ def connect(corner: Corner) -> Conversation:
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.connect(str(_host_socket(corner)))
-    _give_room(client)
+    give_room(client)
     descriptor = client.detach()
     conversation = Conversation("frames", descriptor, descriptor)
     conversation.hear(lambda message: message["method"] == "host/hello")
@@ -155,7 +158,7 @@ def _through_bridge(bench: Bench) -> Iterator[Caller]:
         host.listener.settimeout(PATIENCE_S)
         accepted, _ = host.listener.accept()
         accepted.setblocking(True)
-        _give_room(accepted)
+        give_room(accepted)
         descriptor = accepted.detach()
         ours = End(descriptor, descriptor)
         stack.enter_context(
@@ -211,7 +214,7 @@ def _copiers(bench: Bench, framing: Framing, hops: Sequence[Hop]) -> list[Subjec
     count = "one copier" if len(hops) == 2 else "two copiers"
     in_c = partial(_through_copiers, framing=framing, hops=hops)
     in_python = partial(in_c, is_python=True)
-    missing = "" if bench.programs.are_in_c else "no C compiler: sudo apt-get install gcc libc6-dev"
+    missing = "" if bench.programs.are_in_c else NO_COMPILER
     return [
         Subject(f"{count} in C", in_c, Role.FLOOR, ALL, missing),
         Subject(f"{count} in Python", in_python, Role.PYTHON_COPIER, ALL),
@@ -239,7 +242,12 @@ def _through_copiers(
 def _copied_request(framing: Framing) -> Request:
     if framing == "frames":
         return page.request
-    return McpClient(Conversation("lines", -1, -1)).request_by(lambda load: load.tool)
+    return mcp_request
+
+
+def mcp_request(load: Load) -> bytes:
+    """Make a call as a client of MCP writes it to the server that has the tool, without its id."""
+    return McpClient(Conversation("lines", -1, -1)).request_by(lambda load: load.tool)(load)
 
 
 # ── Both ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,14 +267,15 @@ def duplex(hop: Hop) -> tuple[End, End]:
         return End(from_far, to_far), End(from_near, to_near)
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for side in (near, far):
-        _give_room(side)
+        give_room(side)
     fds = near.detach(), far.detach()
     return End(fds[0], fds[0]), End(fds[1], fds[1])
 
 
-def _give_room(side: socket.socket) -> None:
+def give_room(side: socket.socket) -> None:
+    """Ask for the buffers that host and bridge ask for."""
     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        side.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BYTES)
+        side.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
 
 
 @contextmanager

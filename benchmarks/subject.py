@@ -62,6 +62,8 @@ class Role(Enum):
     OURS = "ours"
     FLOOR = "the C copier"
     """The same route, on which programs in C copy and do nothing else."""
+    EXTENSION_FLOOR = "the floor"
+    """The same route through a browser, with an extension that passes messages on, and programs in C."""
     PYTHON_COPIER = "the Python copier"
     BARE_SERVER = "the bare server"
     """An HTTP server and nothing else: it has every answer ready."""
