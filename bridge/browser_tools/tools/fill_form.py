@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import trio
@@ -87,6 +87,14 @@ class _LabelledField(msgspec.Struct, rename="camel"):
     is_choice: bool
 
 
+class _Filled(NamedTuple):
+    """A field that was filled."""
+
+    output: FillOutput
+    other_origin: str
+    """Origin of its frame if its label was found outside of the page's own origin; else empty."""
+
+
 class _Fields(msgspec.Struct):
     """Result of `mcpb.fieldsLabelled`."""
 
@@ -100,11 +108,11 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     page = await context.open_page(given.tab_id)
     if given.difference is not False:
         await page_changes.remember_outline(context, page)
-    filled: list[FillOutput] = []
+    filled: list[_Filled] = []
     try:
         for field in given.fields:
             filled.append(await _fill_field(context, page, field))  # noqa: PERF401  (kept where one fails)
-        sent = await _submit_form(context, page, filled[-1].ref) if given.submit is True else None
+        sent = await _submit_form(context, page, filled[-1].output.ref) if given.submit is True else None
     except (ToolError, CallError) as error:
         if not filled:
             raise
@@ -114,7 +122,7 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     return answer if given.difference is False else await page_changes.with_changes(context, page, answer)
 
 
-def _make_result(page: Page, filled: list[FillOutput], sent: ToolResult | None) -> ToolResult:
+def _make_result(page: Page, filled: list[_Filled], sent: ToolResult | None) -> ToolResult:
     message = _format_filled(filled)
     output = _make_output(message, page, filled, is_submitted=sent is not None)
     if sent is None:
@@ -123,11 +131,11 @@ def _make_result(page: Page, filled: list[FillOutput], sent: ToolResult | None) 
     return ToolResult(output, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
 
 
-async def _fill_field(context: CallContext, page: Page, field: Field) -> FillOutput:
-    ref, value = await _find_field(context, page, field)
+async def _fill_field(context: CallContext, page: Page, field: Field) -> _Filled:
+    ref, value, other_origin = await _find_field(context, page, field)
     answer = await context.call_tool("form_input", {"ref": ref, "value": value, **_of_tab(page)})
     assert isinstance(answer.output, FillOutput)
-    return answer.output
+    return _Filled(answer.output, other_origin)
 
 
 def _check_fields(fields: list[Field]) -> None:
@@ -145,17 +153,20 @@ def _of_tab(page: Page) -> dict[str, Any]:
     return {"tabId": page.tab_id, "difference": False}
 
 
-async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float]:
-    """Return the ref and the value of a field.
+async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float, str]:
+    """Return the ref and the value of a field, and the origin of its frame if a label led to another one.
 
     Raises:
         ToolError: no field has that label, or several have.
     """
     if isinstance(field.ref, str):
-        return field.ref, field.value
+        return field.ref, field.value, ""
     assert isinstance(field.label, str)
     until = trio.current_time() + APPEARS_S
-    while not (found := await _find_labelled(context, page, field.label, field.value)):
+    while True:
+        is_own, found = await _find_labelled(context, page, field.label, field.value)
+        if found:
+            break
         if trio.current_time() >= until:
             raise ToolError(
                 f"No field is called {quote(field.label, MAX_SAID)}. read_page with filter interactive shows "
@@ -166,22 +177,23 @@ async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[s
         refs = ", ".join(f"{labelled.role} [{Ref(labelled.ref, frame.number)}]" for frame, labelled in found)
         raise ToolError(f"Several fields fit {quote(field.label, MAX_SAID)}: {refs}. Give the ref of one.")
     ((frame, labelled),) = found
-    return str(Ref(labelled.ref, frame.number)), True if labelled.is_choice else field.value
+    value = True if labelled.is_choice else field.value
+    return str(Ref(labelled.ref, frame.number)), value, "" if is_own else frame.origin
 
 
 async def _find_labelled(
     context: CallContext, page: Page, label: str, value: Any
-) -> list[tuple[Frame, _LabelledField]]:
-    """Return the controls that fit a label best.
+) -> tuple[bool, list[tuple[Frame, _LabelledField]]]:
+    """Return whether they are of the page's own origin, and the controls that fit a label best.
 
     Those of the page's own origin come first, however well another fits: else a frame of another site could
     draw a value to itself by a label.
     """
     frames = readable_frames(context, await page.find_frames())
     own = [frame for frame in frames if frame.origin == frames[0].origin]
-    return await _find_in(page, own, label, value) or await _find_in(
-        page, [frame for frame in frames if frame not in own], label, value
-    )
+    if found := await _find_in(page, own, label, value):
+        return True, found
+    return False, await _find_in(page, [frame for frame in frames if frame not in own], label, value)
 
 
 async def _find_in(
@@ -213,7 +225,7 @@ async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResul
 
 
 def _make_partial(
-    given: FillForm, page: Page, filled: list[FillOutput], error: ToolError | CallError
+    given: FillForm, page: Page, filled: list[_Filled], error: ToolError | CallError
 ) -> ToolResult:
     """Return the result of a call of which only a part was done."""
     why = format_error(error) if isinstance(error, CallError) else str(error)
@@ -227,15 +239,23 @@ def _make_partial(
     return ToolResult(output, is_error=True)
 
 
-def _format_filled(filled: list[FillOutput]) -> str:
-    """Count the fields, and describe those whose value the page has changed or that opened a dialog."""
+def _format_filled(filled: list[_Filled]) -> str:
+    """Count the fields, and describe those whose value the page has changed or that opened a dialog.
+
+    A label that was found only in a frame of another origin is named with that origin.
+    """
     count = f"Filled {len(filled)} field{'s' * (len(filled) != 1)}."
-    others = [each.message for each in filled if not each.ok or not each.role]
-    return " ".join([count, *others])
+    frames = [
+        f"Field {number} is in a frame of {each.other_origin}."
+        for number, each in enumerate(filled, 1)
+        if each.other_origin
+    ]
+    others = [each.message for each, _ in filled if not each.ok or not each.role]
+    return " ".join([count, *frames, *others])
 
 
-def _make_output(message: str, page: Page, filled: list[FillOutput], *, is_submitted: bool) -> FillFormOutput:
-    fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each in filled]
+def _make_output(message: str, page: Page, filled: list[_Filled], *, is_submitted: bool) -> FillFormOutput:
+    fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each, _ in filled]
     return FillFormOutput(message=message, tab_id=page.tab_id, filled=fields, submitted=is_submitted)
 
 

@@ -274,7 +274,8 @@ def test_a_frame_of_another_site_draws_no_value_to_itself_by_a_better_label(
     tools.done("wait_for", text="Log in", tabId=tab_id)
     tools.done("fill_form", fields=[{"label": "Password", "value": "secret"}], tabId=tab_id)
     assert page.evaluate("own.value") == "secret"
-    tools.done("fill_form", fields=[{"label": "Reader", "value": "ada"}], tabId=tab_id)
+    filled = tools.done("fill_form", fields=[{"label": "Reader", "value": "ada"}], tabId=tab_id)
+    assert filled.text.startswith(f"Filled 1 field. Field 1 is in a frame of {browsing.site.elsewhere}.")
     assert 'textbox "Reader"' in tools.done("read_page", query="ada", tabId=tab_id).text
 
 
