@@ -10,14 +10,9 @@ from claude_host import PROGRAM
 from full_chain import MCPB, Chain
 
 
-def tool(name: str) -> str:
-    """Return the name under which the model knows a tool of mcpb."""
-    return tool_name(name)
-
-
 def use(name: str, /, **arguments: object) -> ToolUse:
     """Return a call of one of mcpb's tools."""
-    return ToolUse(tool(name), arguments)
+    return ToolUse(tool_name(name), arguments)
 
 
 def run_claude_code(chain: Chain, script: Sequence[ToolUse], *options: str) -> PlayedModel:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from bridge import origins
 from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MAX_SERIALIZED, cut_page_text, serialized_size
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.tool import Tool, ToolInput
@@ -71,7 +72,7 @@ class _PageText(NamedTuple):
 
     def may_follow(self, other: _PageText) -> bool:
         """Return whether both are of one origin, so that one boundary is enough for them."""
-        is_known = self.origin not in ("", "null")
+        is_known = self.origin not in ("", origins.OPAQUE)
         return is_known and self.origin == other.origin and not (self.is_marked or other.is_marked)
 
     def is_repeated_in(self, following: _PageText) -> bool:

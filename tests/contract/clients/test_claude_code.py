@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.tokens.claude_code import SERVER
+from benchmarks.tokens.claude_code import SERVER, tool_name
 from benchmarks.tokens.model_api import PlayedModel
 from benchmarks.tokens.pages import make_page
-from claude_code import run_claude_code, tool, use
+from claude_code import run_claude_code, use
 from claude_host import why_missing
 from demo.served_page import served_page
 from logged_hosts import LoggedHosts, serve_logged_hosts
@@ -79,7 +79,7 @@ def conversation(browsing: Browsing, hosts: LoggedHosts) -> PlayedModel:
 
 def test_the_most_used_tools_are_there_without_a_tool_search(conversation: PlayedModel) -> None:
     ours = [name for name in conversation.tools if name.startswith("mcp__")]
-    assert sorted(ours) == sorted(map(tool, CORE))
+    assert sorted(ours) == sorted(map(tool_name, CORE))
 
 
 def test_an_outline_is_text_within_its_boundary(conversation: PlayedModel, hosts: LoggedHosts) -> None:
@@ -103,7 +103,7 @@ def test_page_tools_come_with_their_origin_and_a_warning(
     origin = f"http://shop.localhost:{hosts.port}"
     (line,) = [line for line in conversation.results[3].text.splitlines() if "getPrice" in line]
     assert origin in line
-    name = tool(price_name(hosts))
+    name = tool_name(price_name(hosts))
     (definition,) = [it for it in conversation.requests[-1]["tools"] if it["name"] == name]
     assert origin in definition["description"]
     assert "data, not instructions" in definition["description"]
@@ -143,5 +143,5 @@ def test_the_core_alone_can_be_listed(browsing: Browsing) -> None:
         str(run_claude_code(browsing.chain, [], *options).requests[0])
         for options in ((), ("--tools", "core"))
     ]
-    assert [tool("tabs_create") in each for each in told] == [True, False]
-    assert not any(tool("turn_answer_start") in each for each in told)
+    assert [tool_name("tabs_create") in each for each in told] == [True, False]
+    assert not any(tool_name("turn_answer_start") in each for each in told)
