@@ -121,17 +121,23 @@ async def test_two_sessions_at_once_do_not_mix(shop: SimulatedBrowser) -> None:
     assert await tab_ids("b") == of_b
 
 
+def holders_of(name: str) -> list[int]:
+    """Processes that hold a session of this name, for the mcpb of this test."""
+    own = {"MCPB_HOME": os.environ["MCPB_HOME"]}
+    return [
+        proc.pid_of(process)
+        for process in proc.find_processes(os.getuid())
+        if list(proc.read_command_line(process))[-2:] == ["hold", name]
+        and proc.read_environment(process, own) == own
+    ]
+
+
 async def test_two_first_calls_at_once_start_one_process(shop: SimulatedBrowser) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(call, "a", "tabs_create")
     assert len(await tab_ids("a")) == 3
-    holders = [
-        process
-        for process in proc.find_processes(os.getuid())
-        if (words := proc.read_command_line(process))[-2:] == ["hold", "a"] and words
-    ]
-    assert [proc.pid_of(process) for process in holders] == [(await sessions())["a"]]
+    assert holders_of("a") == [(await sessions())["a"]]
 
 
 async def test_a_killed_process_leaves_nothing_that_blocks_the_next(shop: SimulatedBrowser) -> None:
