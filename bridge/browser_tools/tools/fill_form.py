@@ -87,7 +87,7 @@ class _LabelledField(msgspec.Struct, rename="camel"):
     is_choice: bool
 
 
-class _Filled(NamedTuple):
+class _FieldResult(NamedTuple):
     """A field that was filled."""
 
     output: FillOutput
@@ -108,7 +108,7 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     page = await context.open_page(given.tab_id)
     if given.difference is not False:
         await page_changes.remember_outline(context, page)
-    filled: list[_Filled] = []
+    filled: list[_FieldResult] = []
     try:
         for field in given.fields:
             filled.append(await _fill_field(context, page, field))  # noqa: PERF401  (kept where one fails)
@@ -122,7 +122,7 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     return answer if given.difference is False else await page_changes.with_changes(context, page, answer)
 
 
-def _make_result(page: Page, filled: list[_Filled], sent: ToolResult | None) -> ToolResult:
+def _make_result(page: Page, filled: list[_FieldResult], sent: ToolResult | None) -> ToolResult:
     message = _format_filled(filled)
     output = _make_output(message, page, filled, is_submitted=sent is not None)
     if sent is None:
@@ -131,11 +131,11 @@ def _make_result(page: Page, filled: list[_Filled], sent: ToolResult | None) -> 
     return ToolResult(output, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
 
 
-async def _fill_field(context: CallContext, page: Page, field: Field) -> _Filled:
+async def _fill_field(context: CallContext, page: Page, field: Field) -> _FieldResult:
     ref, value, other_origin = await _find_field(context, page, field)
     answer = await context.call_tool("form_input", {"ref": ref, "value": value, **_of_tab(page)})
     assert isinstance(answer.output, FillOutput)
-    return _Filled(answer.output, other_origin)
+    return _FieldResult(answer.output, other_origin)
 
 
 def _check_fields(fields: list[Field]) -> None:
@@ -225,7 +225,7 @@ async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResul
 
 
 def _make_partial(
-    given: FillForm, page: Page, filled: list[_Filled], error: ToolError | CallError
+    given: FillForm, page: Page, filled: list[_FieldResult], error: ToolError | CallError
 ) -> ToolResult:
     """Return the result of a call of which only a part was done."""
     why = format_error(error) if isinstance(error, CallError) else str(error)
@@ -239,7 +239,7 @@ def _make_partial(
     return ToolResult(output, is_error=True)
 
 
-def _format_filled(filled: list[_Filled]) -> str:
+def _format_filled(filled: list[_FieldResult]) -> str:
     """Count the fields, and describe those whose value the page has changed or that opened a dialog.
 
     A label that was found only in a frame of another origin is named with that origin.
@@ -254,7 +254,9 @@ def _format_filled(filled: list[_Filled]) -> str:
     return " ".join([count, *frames, *others])
 
 
-def _make_output(message: str, page: Page, filled: list[_Filled], *, is_submitted: bool) -> FillFormOutput:
+def _make_output(
+    message: str, page: Page, filled: list[_FieldResult], *, is_submitted: bool
+) -> FillFormOutput:
     fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each, _ in filled]
     return FillFormOutput(message=message, tab_id=page.tab_id, filled=fields, submitted=is_submitted)
 
