@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import trio
 
+from bridge.browser_tools.page.devtools import Params
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.tool_output import ToolError
 
@@ -34,7 +35,7 @@ Format = Literal["jpeg", "png"]
 
 _VIEW = """[innerWidth, innerHeight, devicePixelRatio, visualViewport.pageLeft, visualViewport.pageTop,
     document.scrollingElement?.scrollWidth ?? innerWidth,
-    document.scrollingElement?.scrollHeight ?? innerHeight]"""
+    document.scrollingElement?.scrollHeight ?? innerHeight, visualViewport.scale]"""
 
 _RESIZED = """new Promise((resolve) => {
     addEventListener("resize", resolve, { once: true });
@@ -85,6 +86,8 @@ class View:
     top: float
     page_width: float
     page_height: float
+    pinch: float
+    """Enlargement by two fingers; 1: none."""
 
     @property
     def factor(self) -> float:
@@ -153,6 +156,10 @@ class View:
         """Return whether all of it is in the viewport."""
         return part.left >= 0 and part.top >= 0 and part.right <= self.width and part.bottom <= self.height
 
+    def is_as_shown(self, part: Rect, enlarged: float) -> bool:
+        """Return whether a picture is what the screen shows, pixel for pixel."""
+        return part == Rect(0, 0, self.width, self.height) and enlarged == self.ratio and self.pinch == 1
+
 
 class Shot(NamedTuple):
     """A picture of a page."""
@@ -219,24 +226,29 @@ async def take_close_up(page: Page, view: View, part: Rect, scale: float, kind: 
 
 
 async def _capture_region(page: Page, view: View, part: Rect, enlarged: float, kind: Format) -> Shot:
-    # What DevTools cut out is counted in the pixels that the page has without the browser's zoom.
-    metrics = await page.run_command("Page.getLayoutMetrics")
-    zoom = metrics["cssVisualViewport"].get("zoom", 1)
-    params = {
-        "format": kind,
-        "captureBeyondViewport": not view.contains_region(part),
-        "clip": {
-            "x": (part.left + view.left) * zoom,
-            "y": (part.top + view.top) * zoom,
-            "width": part.width * zoom,
-            "height": part.height * zoom,
-            "scale": enlarged / view.ratio,
-        },
-        **({"quality": QUALITY} if kind == "jpeg" else {}),
-    }
+    params: Params = {"format": kind, **({"quality": QUALITY} if kind == "jpeg" else {})}
+    # For a clip the browser draws the page anew, which takes a frame more (16 ms in Chromium 150).
+    if not view.is_as_shown(part, enlarged):
+        params |= await _clip_params(page, view, part, enlarged / view.ratio)
     answer = await page.run_command("Page.captureScreenshot", params, timeout_s=CAPTURE_S)
     data = base64.b64decode(answer["data"])
     if len(data) > MAX_BYTES and kind == "png":
         return await _capture_region(page, view, part, enlarged, "jpeg")
     size = max(1, round(part.width * enlarged)), max(1, round(part.height * enlarged))
     return Shot(data, f"image/{kind}", *size)
+
+
+async def _clip_params(page: Page, view: View, part: Rect, scale: float) -> Params:
+    # What DevTools cut out is counted in the pixels that the page has without the browser's zoom.
+    metrics = await page.run_command("Page.getLayoutMetrics")
+    zoom = metrics["cssVisualViewport"].get("zoom", 1)
+    return {
+        "captureBeyondViewport": not view.contains_region(part),
+        "clip": {
+            "x": (part.left + view.left) * zoom,
+            "y": (part.top + view.top) * zoom,
+            "width": part.width * zoom,
+            "height": part.height * zoom,
+            "scale": scale,
+        },
+    }

@@ -75,6 +75,12 @@ def picture(result: Result) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(image.data)))
 
 
+_BLUE_SQUARE = (
+    "document.body.innerHTML = '<p style=\"position:fixed;inset:100px auto auto 100px;"
+    "width:50px;height:50px;margin:0;background:#00f\">'"
+)
+"""From (100, 100) to (150, 150)."""
+
 # ── Screenshots ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -138,16 +144,27 @@ def test_coordinates_mean_the_same_under_the_browsers_own_zoom(browsing: Browsin
     extension = extension_of(browsing)
     extension.evaluate(f"chrome.tabs.setZoom({desk.tab_id}, 1.5)")
     try:
-        desk.tab.evaluate(
-            "document.body.innerHTML = '<p style=\"position:fixed;inset:100px auto auto 100px;"
-            "width:50px;height:50px;margin:0;background:#00f\">'"
-        )
+        desk.tab.evaluate(_BLUE_SQUARE)
         shown = picture(desk.do("screenshot")).convert("RGB")
         assert shown.getpixel((125, 125)) == pytest.approx((0, 0, 255), abs=12)
         assert shown.getpixel((90, 125)) != pytest.approx((0, 0, 255), abs=12)
         assert "Clicked the paragraph at (125, 125)" in desk.do("left_click", coordinate=[125, 125]).text
     finally:
         extension.evaluate(f"chrome.tabs.setZoom({desk.tab_id}, 1)")
+
+
+@pytest.mark.parametrize("pinch", [1, 2])
+def test_a_screenshot_shows_the_viewport_also_where_fingers_have_enlarged_it(
+    tools: Tools, pinch: int
+) -> None:
+    desk = Desk(tools, "canvas.html")
+    desk.tab.evaluate(_BLUE_SQUARE)
+    desk.do("screenshot")  # from here on the tab draws frames
+    desk.tab.send("Emulation.setPageScaleFactor", pageScaleFactor=pinch)
+    desk.tab.wait_until(f"visualViewport.scale === {pinch}")
+    shown = picture(desk.do("screenshot")).convert("RGB")
+    blue = {at: shown.getpixel((at, at)) == pytest.approx((0, 0, 255), abs=40) for at in (90, 110, 140, 160)}
+    assert blue == {90: False, 110: True, 140: True, 160: False}
 
 
 def test_zoom_shows_a_region_larger_and_what_lies_beyond_the_screen(tools: Tools) -> None:

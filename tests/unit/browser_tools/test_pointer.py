@@ -17,9 +17,16 @@ from bridge.browser_tools.tool_output import ToolError
 
 
 def view(
-    width: int, height: int, *, left: float = 0, top: float = 0, page: float = 0, ratio: float = 1
+    width: int,
+    height: int,
+    *,
+    left: float = 0,
+    top: float = 0,
+    page: float = 0,
+    ratio: float = 1,
+    pinch: float = 1,
 ) -> View:
-    return View(width, height, ratio, left, top, width, page or height)
+    return View(width, height, ratio, left, top, width, page or height, pinch)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +52,24 @@ def test_a_screenshot_is_the_viewport_scaled_down_to_a_bound(
 
 def test_the_pixels_of_a_screenshot_do_not_depend_on_the_screens() -> None:
     assert view(1920, 1080, ratio=2).size == view(1920, 1080).size
+
+
+@pytest.mark.parametrize(
+    ("seen", "scale", "is_as_shown"),
+    [
+        (view(1280, 800), 1, True),
+        (view(1280, 800), 0.5, False),
+        (view(1280, 800, ratio=2), 1, False),
+        (view(1280, 800, pinch=1.5), 1, False),
+        (view(1920, 1080), 1, False),
+    ],
+)
+def test_a_picture_is_as_shown_if_it_has_the_pixels_of_the_screen(
+    seen: View, scale: float, is_as_shown: bool
+) -> None:
+    whole = Rect(0, 0, seen.width, seen.height)
+    assert seen.is_as_shown(whole, seen.factor * scale) is is_as_shown
+    assert not seen.is_as_shown(Rect(0, 0, 10, 10), seen.factor * scale)
 
 
 def test_a_pixel_of_the_screenshot_is_a_point_of_the_page_and_back() -> None:
@@ -109,7 +134,7 @@ class Barred(Page):
     async def evaluate(self, expression: str, *_: Any, **__: Any) -> Any:
         has_bar = self.is_shown and trio.current_time() >= self.bar_at
         if "innerHeight" in expression:
-            return {"value": [1042, 1033 if has_bar else 1089, 1, 0, 0, 1042, 2000]}
+            return {"value": [1042, 1033 if has_bar else 1089, 1, 0, 0, 1042, 2000, 1]}
         await trio.sleep_until(self.bar_at if self.is_shown and not has_bar else self.begun_at + BAR_S)
         return {"value": True}
 
