@@ -197,6 +197,18 @@ def test_it_says_when_it_is_cut_by_depth_and_by_size(page: InPage) -> None:
     assert page.call("read")["truncated"] is False
 
 
+def test_lines_that_are_left_out_take_no_room(page: InPage) -> None:
+    row = "<tr>" + "<td><a href='#'>link</a></td>" * 8 + "</tr>"
+    page.show(f"<table>{row * 30}</table>")
+    lines = page.call("read")["lines"]
+    characters = sum(
+        2 * indent + len(f"{head} [{ref}]{tail}\n") for indent, head, ref, tail, _ in lines
+    )
+    one_line = 40
+    answer = page.call("read", maxChars=characters + one_line)
+    assert (answer["truncated"], len(answer["lines"])) == (False, len(lines))
+
+
 def test_a_text_that_is_longer_than_all_that_is_wanted_is_cut(page: InPage) -> None:
     page.show("<pre>" + 'a"' * 5000 + "</pre>")
     answer = page.call("read", maxChars=500)

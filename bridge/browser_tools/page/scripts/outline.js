@@ -21,6 +21,8 @@ const MATCH_INSIDE = 8;
 const MATCH_BESIDE = 1;
 /** Characters of the outline in which `query` looks. */
 const MAX_SEARCHED = 1_000_000;
+/** Of one level. */
+const INDENT_CHARS = 2;
 
 /**
  * Indent in levels; text before the ref; the ref, or 0; text behind it; whether it is a frame with a page of its own.
@@ -66,7 +68,7 @@ class Outline {
     const text = this.text.trim();
     this.text = "";
     if (!text || this.tooDeep(this.textIndent)) return;
-    const room = this.left - 2 * this.textIndent - 3;
+    const room = this.left - INDENT_CHARS * this.textIndent - 3;
     const whole = quoted(text, Math.max(room, 1));
     // Quotes within it are longer than they were.
     const shown = whole.length <= room + 2 ? whole : quoted(text, Math.max(Math.floor(room / 2), 1));
@@ -83,7 +85,7 @@ class Outline {
   add(line, mayTakeText = false) {
     this.endText();
     if (this.isFull) return;
-    const length = 2 * line[0] + line[1].length + line[3].length + (line[2] ? 3 + String(line[2]).length : 0) + 1;
+    const length = lengthOf(line);
     if (length > this.left) {
       this.truncated = "size";
       return;
@@ -101,9 +103,17 @@ class Outline {
     if (!wrapper || !only || wrapper[3] || others.some(([indent]) => indent <= only[0])) return;
     const name = nameIn(wrapper[1]);
     if (name && name !== nameIn(only[1])) return;
+    const moved = [only, ...others];
     this.lines.splice(at, 1);
-    for (const line of [only, ...others]) line[0] -= 1;
+    for (const line of moved) line[0] -= 1;
+    this.left += lengthOf(wrapper) + INDENT_CHARS * moved.length;
   }
+}
+
+/** Characters of a line in the text, with its end.
+ * @param {Line} line */
+function lengthOf([indent, head, ref, tail]) {
+  return INDENT_CHARS * indent + head.length + tail.length + (ref ? 3 + String(ref).length : 0) + 1;
 }
 
 /** @param {string} head of a line @returns {string} */
