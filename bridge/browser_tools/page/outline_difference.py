@@ -88,17 +88,25 @@ def format_changes(changes: Sequence[Change], max_lines: int) -> str:
     """
     lines = [line for is_gone, run in groupby(changes, _is_gone) for line in _format_run(list(run), is_gone)]
     if len(lines) <= max_lines:
-        return "\n".join(lines)
-    left = len(lines) - max_lines + 1
-    return "\n".join([*lines[: max_lines - 1], f"… {left} more lines"])
+        return "\n".join(line.text for line in lines)
+    shown = lines[: max_lines - 1]
+    left = len(changes) - sum(line.changes for line in shown)
+    return "\n".join([*(line.text for line in shown), f"… {left} more lines"])
 
 
 def _is_gone(change: Change) -> bool:
     return change.mark == "-"
 
 
-def _format_run(run: Sequence[Change], is_gone: bool) -> list[str]:
-    lines = [f"{change.mark} {change.line.text}" for change in run]
+class _ShownLine(NamedTuple):
+    text: str
+    changes: int = 1
+    """Number of changes that it stands for."""
+
+
+def _format_run(run: Sequence[Change], is_gone: bool) -> list[_ShownLine]:
+    lines = [_ShownLine(f"{change.mark} {change.line.text}") for change in run]
     if not is_gone or len(lines) <= MAX_GONE:
         return lines
-    return [lines[0], f"- … {len(lines) - 2} more lines", lines[-1]]
+    between = len(lines) - 2
+    return [lines[0], _ShownLine(f"- … {between} more lines", between), lines[-1]]

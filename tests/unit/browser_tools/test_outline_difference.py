@@ -104,5 +104,12 @@ def test_a_long_run_of_gone_lines_has_its_first_and_its_last() -> None:
     assert len(format_changes(compare_outlines(before, before[:3]) or [], 30).splitlines()) == 4
 
 
+def test_lines_that_are_not_shown_are_counted_one_by_one() -> None:
+    before = [line("button", str(number)) for number in range(1000)]
+    after = [line("heading", f"n{number}") for number in range(3)]
+    shown = format_changes(compare_outlines(before, after) or [], 3).splitlines()
+    assert shown == ["- button [0]", "- … 998 more lines", "… 4 more lines"]
+
+
 def test_a_page_that_is_another_is_not_compared_line_by_line() -> None:
     assert compare_outlines([], [line("button", str(number)) for number in range(MAX_COMPARED + 1)]) is None
