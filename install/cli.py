@@ -24,7 +24,7 @@ from install.plan.ownership import installed_wrapper
 from install.plan.plan_output import plan_json, plan_lines
 from install.plan.steps import Plan, RemoveEmptyDirectory
 from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
-from install.skill_file import find_skill
+from install.skill_file import find_skills
 from install.targets import (
     INSTALL,
     SUDO_MCPB,
@@ -37,7 +37,7 @@ from install.targets import (
 )
 from install.wsl import is_wsl, make_recipe
 from native_host.ipc import named_sessions
-from native_host.system.home_layout import foreign_home, is_home_chosen, mcpb_home
+from native_host.system.home_layout import HomeLayout, foreign_home, is_home_chosen, mcpb_home
 
 UNINSTALL = "mcpb uninstall-native-host"
 
@@ -371,8 +371,8 @@ class _CommandOptions:
         if self.level == "system":
             return []
         found = [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
-        skill = find_skill()
-        return [*found, skill] if skill else found
+        record = HomeLayout(home.path).state.skills
+        return [*found, *find_skills(home.path), *([record] if record.exists() else [])]
 
     def running_holds(self, home: InstallationPaths) -> list[str]:
         """Return the files that running processes still use."""
@@ -392,8 +392,8 @@ class _CommandOptions:
         """Outside of mcpb's home, removed if they are empty."""
         if self.level == "system":
             return []
-        skill = find_skill()
-        return [*runtime_directories(os.environ, home.path), *([skill.parent] if skill else [])]
+        skills = [skill.parent for skill in find_skills(home.path)]
+        return [*runtime_directories(os.environ, home.path), *skills]
 
 
 def _user_name(uid: int) -> str:

@@ -109,6 +109,8 @@ class StateLayout(Layout):
     bearer_token = Place("http-token")
     access_tokens = Place("http-tokens.json")
     device_id = Place("device-id")
+    skills = Place("skills.json", "managed")
+    """Paths that `mcpb skill --install` has written."""
     server_records = Numbered("serve-*.json")
     channel_records = Numbered("channel-*.json", "managed")
     """Of servers that publish a socket beside those of Claude in Chrome."""

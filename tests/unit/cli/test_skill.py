@@ -13,7 +13,7 @@ from bridge.cli.group import main
 from install.cli import uninstall_native_host
 
 MAX_CHARS = 2550
-"""2404 characters of it were 640 o200k tokens, of 700."""
+"""2505 characters of it were 669 o200k tokens, of 700."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,20 +59,29 @@ def test_another_directory_of_skills_can_be_chosen(home: Path, monkeypatch: pyte
 
 
 def test_an_earlier_skill_is_replaced_and_that_of_others_stays(home: Path) -> None:
-    path = home / "mcpb" / "SKILL.md"
-    path.parent.mkdir()
+    path = home / "agent" / "mcpb" / "SKILL.md"
+    path.parent.mkdir(parents=True)
     path.write_text("---\nname: mcpb\n---\nof an earlier version")
-    assert skill("--install", "--directory", str(home)).exit_code == 0
+    assert skill("--install", "--directory", str(home / "agent")).exit_code == 0
     path.write_text("---\nname: mine\n---\n")
-    done = skill("--install", "--directory", str(home))
+    done = skill("--install", "--directory", str(home / "agent"))
     assert done.exit_code == 1
     assert f"{path} is not a skill of mcpb. Move it away" in done.output
     assert path.read_text() == "---\nname: mine\n---\n"
 
 
-def test_an_uninstallation_removes_the_skill(home: Path) -> None:
+def test_an_uninstallation_removes_the_skills_of_its_home_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     skill("--install")
+    skill("--install", "--directory", str(home / "agent"))
+    monkeypatch.setenv("MCPB_HOME", str(home / "other"))
+    assert CliRunner().invoke(uninstall_native_host, ["--yes"]).exit_code == 0
+    assert (home / ".claude" / "skills" / "mcpb" / "SKILL.md").exists()
+    monkeypatch.setenv("MCPB_HOME", str(home / "mcpb"))
     beside = home / ".claude" / "skills" / "other"
     beside.mkdir()
     assert CliRunner().invoke(uninstall_native_host, ["--yes"]).exit_code == 0
     assert [*(home / ".claude" / "skills").iterdir()] == [beside]
+    assert not (home / "agent" / "mcpb").exists()
+    assert not (home / "mcpb").exists()
