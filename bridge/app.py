@@ -42,7 +42,7 @@ from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system import malloc
-from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home
 
 if TYPE_CHECKING:
     from bridge.links.holder_processes import HolderProcesses
@@ -252,24 +252,37 @@ def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: b
     log_file.configure_logging(_state_directory())
     config = load_configuration(existing_channel=existing_channel)
     session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
-    os.chdir("/")  # the folder of the first call may be removed while the session lasts
-    trio.run(_hold_session, name, config, session, on_ready)
+    if is_home_chosen():
+        os.environ["MCPB_HOME"] = str(mcpb_home())  # it may be relative
+    os.chdir("/")  # the directory of the first call may be removed while the session lasts
+    try:
+        trio.run(_hold_session, name, config, session, on_ready)
+    except Exception:
+        _log.exception("session %s ended", name)
+        raise
 
 
 async def _hold_session(name: str, config: Config, session: Session, on_ready: Callable[[], None]) -> None:
     # Only this process needs the module.
     from bridge.frontends.named_session import NamedSession, open_socket  # noqa: PLC0415
 
-    with open_socket(name) as listener:
-        async with _open_hub_of_one(config, _list_all_tools) as (hub, serving):
+    latest = config
+
+    def adapt(changed: Config) -> Config:
+        nonlocal latest
+        latest = changed
+        return _list_all_tools(changed)
+
+    with open_socket(name) as opened:
+        async with _open_hub_of_one(config, adapt) as (hub, serving):
             hub.set_sessions([session.on_wire()])
             try:
                 with serving:
                     on_ready()
-                    await NamedSession(name, session, hub.router, listener).serve()
+                    await NamedSession(name, session, hub.router, opened).serve()
             finally:
                 with trio.move_on_after(_RELEASE_S, shield=True):
-                    await hub.router.release(session, close_tabs=config.browser.close_tabs)
+                    await hub.router.release(session, close_tabs=latest.browser.close_tabs)
 
 
 def _watch_configuration(

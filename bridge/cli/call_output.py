@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ import click
 from bridge.cli.group import format_json
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import HomeLayout, mcpb_home
-from native_host.system.private_files import open_regular, prepare_directory
+from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
 _STORED_S = 24 * 3600
 """Seconds after which a file may be removed, by a later call."""
@@ -24,40 +25,59 @@ _HEAD_CHARS = 2000
 _SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
+class _Output:
+    """Lines of mcpb, which name files, and the text of a tool, which stands below so that it forges none."""
+
+    def __init__(self, result: Any) -> None:
+        self.own: list[str] = []
+        content = result.get("content") if isinstance(result, dict) else None
+        blocks = content if isinstance(content, list) else [result]
+        self.text = "\n".join(line for block in blocks if (line := self._format_block(block)) is not None)
+
+    def _format_block(self, block: Any) -> str | None:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text":
+            return str(block.get("text", ""))
+        if kind == "resource_link":
+            return f"Resource: {block.get('uri')}"
+        if kind == "image" and self._add_image(block):
+            return None
+        return format_json(block)
+
+    def _add_image(self, block: dict[str, Any]) -> bool:
+        """Store an image; return whether the block is one, because a page's tool may write anything."""
+        kind = str(block.get("mimeType"))
+        if kind not in _SUFFIXES:
+            return False
+        try:
+            data = base64.b64decode(block["data"], validate=True)
+        except (binascii.Error, KeyError, TypeError, ValueError):
+            return False
+        about = f"Image ({kind}, {len(data)} bytes)"
+        try:
+            self.own.append(f"{about}: {_write_file(data, _SUFFIXES[kind])}")
+        except (PrivateFileError, OSError) as error:
+            self.own.append(f"{about}, not stored: {error}")
+        return True
+
+
 def print_result(result: Any, max_chars: int | None) -> None:
     """Print a CallToolResult; a text above `max_chars` goes to a file, and every image.
 
-    Raises:
-        PrivateFileError: the directory of the files is not private.
+    Where no file can be written, a text is printed whole, and the reason goes to stderr.
     """
-    text = _format_content(result)
-    if max_chars is None or len(text) <= max_chars:
-        click.echo(for_terminal(text))
-        return
-    path = _write_file(text.encode(errors="replace"), ".txt")
-    head = text[: min(max_chars, _HEAD_CHARS)]
-    click.echo(for_terminal(head if "\n" not in head else head.rpartition("\n")[0]))
-    click.echo(f"… The result has {len(text)} characters. All of it is in: {path}")
-
-
-def _format_content(result: Any) -> str:
-    content = result.get("content") if isinstance(result, dict) else None
-    if not isinstance(content, list):
-        return format_json(result)
-    return "\n".join(map(_format_block, content))
-
-
-def _format_block(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "text":
-        return str(block.get("text", ""))
-    if kind == "resource_link":
-        return f"Resource: {block.get('uri')}"
-    if kind == "image" and (suffix := _SUFFIXES.get(str(block.get("mimeType")))):
-        with suppress(binascii.Error, KeyError, TypeError, ValueError):  # a page's tool may write anything
-            data = base64.b64decode(block["data"], validate=True)
-            return f"Image ({block['mimeType']}, {len(data)} bytes): {_write_file(data, suffix)}"
-    return format_json(block)
+    output = _Output(result)
+    text = output.text
+    if max_chars is not None and len(text) > max_chars:
+        try:
+            path = _write_file(text.encode(errors="replace"), ".txt")
+        except (PrivateFileError, OSError) as error:
+            click.echo(for_terminal(f"The result is not stored in a file: {error}", on=sys.stderr), err=True)
+        else:
+            output.own.append(f"The result has {len(text)} characters. All of it is in: {path}")
+            head = text[: min(max_chars, _HEAD_CHARS)]
+            text = (head if "\n" not in head else head.rpartition("\n")[0]) + "\n…"
+    click.echo(for_terminal("\n".join([*output.own, text] if text else output.own)))
 
 
 def _write_file(content: bytes, suffix: str) -> Path:
@@ -66,8 +86,12 @@ def _write_file(content: bytes, suffix: str) -> Path:
     _remove_old_files(directory)
     path = directory / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}{suffix}"
     descriptor = open_regular(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    except OSError:  # the disk is full
+        path.unlink()
+        raise
     return path
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from native_host.ipc.named_sessions import CallTool, ListTools, Reply
 
 _HOLDER = (sys.executable, "-I", "-m", "bridge", "session", "hold")
+_TRIES = 3
+"""Sessions of a name that may end just when a command wants to use them."""
 _MAX_PROGRESS = 200
 """Characters of a progress message of `mcpb call`."""
 
@@ -33,9 +36,9 @@ def list_sessions(*, as_json: bool) -> None:
     import msgspec
 
     from bridge.cli.status_output import format_sessions
-    from native_host.ipc.named_sessions import all_greetings
+    from native_host.ipc import named_sessions
 
-    found = all_greetings()
+    found = named_sessions.list_sessions()
     if as_json:
         click.echo(for_terminal(format_json({"sessions": msgspec.to_builtins(found)})))
         return
@@ -53,30 +56,45 @@ def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
 
     The tabs that they opened stay open, or are closed where `browser.close_tabs` is set.
     """
-    from native_host.ipc.named_sessions import SessionError, check_name, end_session, find_sockets
+    from native_host.ipc.named_sessions import SessionError, check_name
 
     if bool(names) == is_all:
         raise click.UsageError("Name the sessions to end, or pass --all: mcpb session list shows them.")
-    sockets = find_sockets()
-    try:
-        for name in names:
+    for name in names:
+        try:
             check_name(name)
-        for name in names or dict.fromkeys(path.stem for path in sockets):
-            _report_end(name, [end_session(path) for path in sockets if path.stem == name])
+        except SessionError as error:
+            raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+    if problems := [problem for name in names or _open_names() if (problem := _end_one(name, is_all=is_all))]:
+        raise click.ClickException(for_terminal("\nError: ".join(problems), on=sys.stderr))
+
+
+def _open_names() -> list[str]:
+    from native_host.ipc.named_sessions import find_sockets
+
+    return list(dict.fromkeys(path.stem for path in find_sockets()))
+
+
+def _end_one(name: str, *, is_all: bool) -> str:
+    """End a session, and report it; return the problem if it could not be ended."""
+    from native_host.ipc.named_sessions import SessionError, end_session, find_sockets
+
+    try:
+        ends = [end_session(path) for path in find_sockets() if path.stem == name]
     except SessionError as error:
-        raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
-
-
-def _report_end(name: str, ends: list[bool]) -> None:
-    if not any(ends):
-        raise click.ClickException(f"no session {name} is open: mcpb session list shows those that are")
-    click.echo(f"Ended session {name}.")
+        return str(error)
+    if any(ends):
+        click.echo(f"Ended session {name}.")
+        return ""
+    # A holder that was killed leaves its socket, which is removed now.
+    return "" if is_all else f"no session {name} is open: mcpb session list shows those that are"
 
 
 @session.command(hidden=True)
 @click.argument("name")
+@click.option("--lock", type=int, metavar="N", help="Descriptor to close once the session accepts calls.")
 @existing_channel_option
-def hold(name: str, *, existing_channel: bool) -> None:
+def hold(name: str, *, lock: int | None, existing_channel: bool) -> None:
     """Hold the session NAME until it ends: `mcpb call --session` starts this."""
     from bridge.app import hold_session
     from native_host.ipc.named_sessions import SessionError, check_name
@@ -84,15 +102,17 @@ def hold(name: str, *, existing_channel: bool) -> None:
 
     try:
         check_name(name)
-        hold_session(name, _report_ready, existing_channel=existing_channel)
+        hold_session(name, partial(_report_ready, lock), existing_channel=existing_channel)
     except (SessionError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
 
-def _report_ready() -> None:
-    """Tell the starter, and let go of its pipe: it waits for the end of it."""
+def _report_ready(lock: int | None) -> None:
+    """Release the lock that the starter shares, report readiness, and close the pipe on which it waits."""
     from native_host.ipc.named_sessions import READY
 
+    if lock is not None:
+        os.close(lock)
     os.write(1, READY)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
@@ -102,13 +122,15 @@ def _report_ready() -> None:
 
 def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: bool) -> Reply:
     """Ask a named session, opened if it is not yet, and show the progress of a call."""
-    from native_host.ipc.named_sessions import SessionError, find_or_start
+    from native_host.ipc.named_sessions import NotStartedError, SessionError, find_or_start
     from native_host.system.private_files import PrivateFileError
 
     command = [*_HOLDER, name, *(["--existing-channel"] if existing_channel else [])]
     try:
-        with find_or_start(name, command) as connection:
-            return connection.ask(request, show_progress)
+        for _ in range(_TRIES):
+            with find_or_start(name, command) as connection, suppress(NotStartedError):
+                return connection.ask(request, show_progress)
+        raise NotStartedError(name)
     except (SessionError, PrivateFileError) as error:
         raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
 

@@ -53,6 +53,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
         await wait_clients_named(hub)
         while True:
             current, problem = load_for_reading()
+            sessions = await trio.to_thread.run_sync(_read_sessions)  # one of them may not answer
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
             channels = _read_channels(config.existing_channel)
             found = read_status(
@@ -62,7 +63,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
                 channels,
                 _read_published(),
                 _read_servers(),
-                _read_sessions(),
+                sessions,
                 rules,
             )
             if (now := (found, get_terminal_size())) != last:
@@ -135,9 +136,9 @@ def _read_sessions() -> list[dict[str, Any]]:
     """Return the open named sessions, sorted by name."""
     import msgspec
 
-    from native_host.ipc.named_sessions import all_greetings
+    from native_host.ipc.named_sessions import list_sessions
 
-    return [msgspec.to_builtins(greeting) for greeting in all_greetings()]
+    return [msgspec.to_builtins(session) for session in list_sessions()]
 
 
 def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -104,14 +105,16 @@ def _server_line(server: Mapping[str, Any]) -> str:
 def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:
     """Format named sessions, each a `Greeting` in JSON: name, use and process."""
     rows = ((session["name"], _format_use(session), f"pid {session['pid']}") for session in sessions)
-    yield from Columns([32, 48], width, indent).format_lines(rows)
+    yield from Columns([32, 80], width, indent).format_lines(rows)
 
 
 def _format_use(session: Mapping[str, Any]) -> str:
-    if not session["idleS"]:
+    if not session["answers"]:
+        return f"does not answer; to stop it: mcpb session end {session['name']}"
+    if session["usedAt"] is None:
         return "a call runs"
-    left_s = max(session["idleLimitS"] - session["idleS"], 0)
-    return f"last used {session['idleS'] / 60:.0f} min ago, ends in {left_s / 60:.0f} min"
+    used, ends = (time.strftime("%H:%M", time.localtime(session[key])) for key in ("usedAt", "endsAt"))
+    return f"last used at {used}, ends at {ends} unless it is used"
 
 
 def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:

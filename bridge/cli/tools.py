@@ -26,7 +26,6 @@ MAX_CHARS = 20_000
 session_option = click.option(
     "--session",
     "session_name",
-    default="",
     envvar="MCPB_SESSION",
     metavar="NAME",
     help="The session to use, which keeps its tabs until `mcpb session end NAME` [env: MCPB_SESSION].",
@@ -38,7 +37,7 @@ session_option = click.option(
 @click.option("--forget", metavar="ORIGIN", help="Instead forget the tools that were kept of a site.")
 @session_option
 @existing_channel_option
-def tools(*, as_json: bool, forget: str | None, session_name: str, existing_channel: bool) -> None:
+def tools(*, as_json: bool, forget: str | None, session_name: str | None, existing_channel: bool) -> None:
     """List the tools that MCP clients may call."""
     if forget is not None:
         _forget_tools(forget)
@@ -93,12 +92,13 @@ def call(
     *,
     as_json: bool,
     max_chars: int | None,
-    session_name: str,
+    session_name: str | None,
     existing_channel: bool,
 ) -> None:
     """Call the tool NAME, with KEY=VALUE for each argument.
 
-    Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'. Images are written to files.
+    Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'. Images are written to files, unless
+    --json prints them.
 
     Without --session each call is a session of its own, and later calls cannot use the tabs that it opens.
     With it, calls of the same session name use the same tabs:
@@ -108,10 +108,18 @@ def call(
     mcpb call --session shop read_page
     mcpb session end shop
     """
+    import msgspec
+
     from native_host.ipc.named_sessions import CallTool, Rejection, ToolList
 
+    if as_json and max_chars is not None:
+        raise click.UsageError("--max-chars cannot be combined with --json.")
     texts = [_read_pair(pair) for pair in arguments]
     request = CallTool(name=name, arguments=_read_object(args_json), texts=texts)
+    try:
+        msgspec.json.encode(request)
+    except UnicodeEncodeError:
+        raise click.UsageError("an argument is not Unicode text") from None
     reply = _ask_hub(request, session_name, is_structured=as_json, existing_channel=existing_channel)
     assert not isinstance(reply, ToolList)
     if isinstance(reply, Rejection):
@@ -122,16 +130,20 @@ def call(
     else:
         from bridge.cli.call_output import print_result
 
-        print_result(result, max_chars or (MAX_CHARS if session_name else None))
+        print_result(result, max_chars or (None if session_name is None else MAX_CHARS))
     if isinstance(result, dict) and result.get("isError") is True:
         sys.exit(1)
 
 
 def _ask_hub(
-    request: ListTools | CallTool, session_name: str, *, is_structured: bool = False, existing_channel: bool
+    request: ListTools | CallTool,
+    session_name: str | None,
+    *,
+    is_structured: bool = False,
+    existing_channel: bool,
 ) -> Reply:
     """Ask the named session, or without a name a hub in this process."""
-    if session_name:
+    if session_name is not None:
         from bridge.cli.sessions import ask_session
 
         return ask_session(session_name, request, existing_channel=existing_channel)

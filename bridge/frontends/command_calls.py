@@ -30,13 +30,14 @@ class CommandCalls:
         """Return the tool list, and bind its names to these tools."""
         tools = await self._router.list_tools_decoded(self._session)
         self._listed = {tool["name"]: argument_schemas(tool) for tool in tools}
-        return ToolList(tools=tools, missing=self._router.connection_problem())
+        # A `Problem` is a str with commands, which msgspec does not encode.
+        return ToolList(tools=tools, missing=str(self._router.connection_problem()))
 
     async def call(self, request: CallTool, observer: CallObserver) -> CallResult | Rejection:
         """Run a call, and wait for it; a tool that was not listed yet is listed first."""
         if request.name not in self._listed:
             await self.list_tools()
-        schemas = self._listed.get(request.name, {})
+        schemas = self._current_schemas(request.name)
         parsed = {key: _parse_value(text, schemas.get(key)) for key, text in request.texts}
         arguments = Arguments.of({**request.arguments, **parsed})
         try:
@@ -45,6 +46,12 @@ class CommandCalls:
             problem = self._router.connection_problem()
             return Rejection(message=_explain_unknown(request.name, self._listed, problem))
         return CallResult(result=msgspec.Raw(result))
+
+    def _current_schemas(self, name: str) -> Mapping[str, Any]:
+        """Return the schema of each argument: a page may have changed its tool since it was listed."""
+        if current := self._router.input_schema(self._session, name):
+            return argument_schemas({"inputSchema": msgspec.json.decode(current)})
+        return self._listed.get(name, {})
 
 
 def argument_schemas(tool: Mapping[str, Any]) -> Mapping[str, Any]:

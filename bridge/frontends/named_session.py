@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import trio
@@ -30,12 +33,12 @@ from native_host.ipc.named_sessions import (
     Rejection,
     encode_line,
 )
-from native_host.protocol.wire import Progress, Wire
+from native_host.protocol.wire import Progress
 
 IDLE_S = 30 * 60.0
 """Seconds without a call after which the session ends."""
 _CHECK_INTERVAL_S = 15.0
-"""Seconds between looks at the idle time and at the socket's file."""
+"""Seconds between scans of the idle time and of the socket's file."""
 _MAX_REQUEST_BYTES = 64 * 1024 * 1024
 _MAX_QUEUED = 1000
 """Progress messages that wait for the client; further ones are dropped."""
@@ -44,35 +47,67 @@ _log = logging.getLogger(__name__)
 _decode_request = msgspec.json.Decoder(named_sessions.Request).decode
 
 
+@dataclass(frozen=True)
+class SessionSocket:
+    """Listening socket of a session, and its file."""
+
+    listener: socket.socket
+    path: Path
+    file: tuple[int, int]
+    """Device and inode of the file: another holder may have one of the same name."""
+
+    def is_published(self) -> bool:
+        """Return whether clients that open the path reach this process."""
+        return _file_id(self.path) == self.file
+
+
 @contextmanager
-def open_socket(name: str) -> Iterator[socket.socket]:
+def open_socket(name: str) -> Iterator[SessionSocket]:
     """Listen for the calls of a session, for the time of the block. The caller's starter excludes others.
 
     Raises:
-        PrivateFileError: no directory can be used, or the path is too long for a socket.
+        PrivateFileError: no directory can be used.
+        EndpointError: the path is too long for a socket, or cannot be replaced.
     """
     path = named_sessions.prepare_directory() / f"{name}.sock"
     endpoint.check_length(path)
-    path.unlink(missing_ok=True)  # of a holder that was killed
-    listener = endpoint.bind(path)
     try:
-        yield listener
+        path.unlink(missing_ok=True)  # of a holder that was killed
+    except OSError as error:
+        raise EndpointError(path, f"cannot be replaced: {error.strerror}") from error
+    listener = endpoint.bind(path)
+    opened = SessionSocket(listener, path, _file_id(path))
+    try:
+        yield opened
     finally:
         # First the name: a client that still connected gets the end of its connection, and tries again.
-        path.unlink(missing_ok=True)
+        if opened.is_published():
+            path.unlink(missing_ok=True)
         listener.close()
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    """Return the device and inode of a file; zeros for a missing one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 class NamedSession:
     """Serves the calls of one named session."""
 
-    def __init__(self, name: str, session: Session, router: Router, listener: socket.socket) -> None:
+    def __init__(self, name: str, session: Session, router: Router, opened: SessionSocket) -> None:
         self._name = name
-        self._folder = session.folder
+        self._directory = session.folder
         self._calls = CommandCalls(router, session)
-        self._listener = listener
+        self._socket = opened
+        self._busy = 0
+        """Connections whose request has no reply yet."""
         self._running = 0
-        self._used_at = trio.current_time()
+        """Requests of these that have begun."""
+        self._note_use()
         self._ended = trio.Event()
 
     async def serve(self) -> None:
@@ -84,8 +119,7 @@ class NamedSession:
             nursery.cancel_scope.cancel()
 
     async def _watch_use(self) -> None:
-        path = trio.Path(self._listener.getsockname())
-        while await path.exists():
+        while self._socket.is_published():
             remaining_s = IDLE_S - self._idle_s()
             if remaining_s <= 0:
                 break
@@ -93,53 +127,86 @@ class NamedSession:
         self._ended.set()
 
     def _idle_s(self) -> float:
-        return 0 if self._running else trio.current_time() - self._used_at
+        return 0 if self._busy else trio.current_time() - self._used_at
 
     async def _accept_clients(self) -> None:
         async with trio.open_nursery() as nursery:
-            listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener.dup()))
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket.listener.dup()))
             await trio.serve_listeners(self._serve_client, [listener], handler_nursery=nursery)
 
     async def _serve_client(self, stream: trio.SocketStream) -> None:
+        with ExitStack() as until_reply:
+            self._busy += 1
+            until_reply.callback(self._end_busy)
+            await self._serve_connection(stream, until_reply)
+
+    def _end_busy(self) -> None:
+        self._busy -= 1
+
+    async def _serve_connection(self, stream: trio.SocketStream, until_reply: ExitStack) -> None:
         try:
             endpoint.check_peer(stream)
             await stream.send_all(encode_line(self._greeting()))
             if line := await _read_line(stream):
-                await self._serve_request(stream, _decode_request(line))
-        except (EndpointError, msgspec.DecodeError) as error:
+                await self._serve_request(stream, _decode_request(line), until_reply)
+        except EndpointError as error:
             _log.warning("rejected a connection: %s", error)
+        except (msgspec.DecodeError, _RequestTooLongError) as error:
+            await self._reject(stream, error)
         except trio.BrokenResourceError:
             pass  # the client has gone
         finally:
             await trio.aclose_forcefully(stream)
 
+    async def _reject(self, stream: trio.SocketStream, error: Exception) -> None:
+        _log.warning("rejected a request: %s", error)
+        with suppress(trio.BrokenResourceError):  # the client has gone
+            text = f"session {self._name} cannot read the request: {error}. Nothing was run"
+            await stream.send_all(encode_line(Rejection(message=text)))
+
     def _greeting(self) -> Greeting:
+        used_at = None if self._running else self._used_at_unix
         return Greeting(
-            name=self._name, pid=os.getpid(), folder=self._folder, idle_s=self._idle_s(), idle_limit_s=IDLE_S
+            name=self._name,
+            pid=os.getpid(),
+            directory=self._directory,
+            used_at=used_at,
+            ends_at=None if used_at is None else used_at + IDLE_S,
+            answers=True,
         )
 
-    async def _serve_request(self, stream: trio.SocketStream, request: named_sessions.Request) -> None:
+    async def _serve_request(
+        self, stream: trio.SocketStream, request: named_sessions.Request, until_reply: ExitStack
+    ) -> None:
         if isinstance(request, EndSession):
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()
             return
+        # From here on the client does not repeat the request.
+        await stream.send_all(encode_line(ProgressText()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
-            await self._answer(stream, request)
+            await self._answer(stream, request, until_reply)
             nursery.cancel_scope.cancel()
 
-    async def _answer(self, stream: trio.SocketStream, request: ListTools | CallTool) -> None:
-        messages, queued = trio.open_memory_channel[Wire](_MAX_QUEUED)
+    async def _answer(
+        self, stream: trio.SocketStream, request: ListTools | CallTool, until_reply: ExitStack
+    ) -> None:
+        messages, queued = trio.open_memory_channel[bytes](_MAX_QUEUED)
 
         def on_progress(progress: Progress) -> None:
             with suppress(trio.WouldBlock):
-                messages.send_nowait(ProgressText(message=progress.message))
+                messages.send_nowait(encode_line(ProgressText(message=progress.message)))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_write_messages, stream, queued)
             async with messages:
-                with self._in_use():  # until the reply is known: who has it finds the session idle
-                    reply = await self._reply_to(request, CallObserver(on_progress))
+                # A client that has the reply sees the session as idle.
+                with until_reply, self._in_use():
+                    async with trio.open_nursery() as pulse:
+                        pulse.start_soon(_send_pulse, messages)
+                        reply = await self._reply_to(request, CallObserver(on_progress))
+                        pulse.cancel_scope.cancel()
                 await messages.send(reply)
 
     @contextmanager
@@ -149,27 +216,34 @@ class NamedSession:
             yield
         finally:
             self._running -= 1
-            self._used_at = trio.current_time()
+            self._note_use()
 
-    async def _reply_to(self, request: ListTools | CallTool, observer: CallObserver) -> Wire:
-        if isinstance(request, ListTools):
-            return await self._calls.list_tools()
-        return await self._call(request, observer)
+    def _note_use(self) -> None:
+        self._used_at = trio.current_time()
+        self._used_at_unix = time.time()
 
-    async def _call(self, request: CallTool, observer: CallObserver) -> Wire:
+    async def _reply_to(self, request: ListTools | CallTool, observer: CallObserver) -> bytes:
         try:
-            return await self._calls.call(request, observer)
-        except Exception as error:  # noqa: BLE001  (a failed call is not the end of the session)
-            _log.exception("a call of session %s failed", self._name)
-            return Rejection(
-                message=f"mcpb failed ({type(error).__name__}). Its log has more: run mcpb doctor"
-            )
+            if isinstance(request, ListTools):
+                return encode_line(await self._calls.list_tools())
+            return encode_line(await self._calls.call(request, observer))
+        except Exception as error:  # noqa: BLE001  (a failed request is not the end of the session)
+            _log.exception("a request to session %s failed", self._name)
+            text = f"mcpb failed ({type(error).__name__}). Its log has more: run mcpb doctor"
+            return encode_line(Rejection(message=text))
 
 
-async def _write_messages(stream: trio.SocketStream, queued: trio.MemoryReceiveChannel[Wire]) -> None:
-    async for message in queued:
+async def _send_pulse(messages: trio.MemorySendChannel[bytes]) -> None:
+    while True:
+        await trio.sleep(named_sessions.PULSE_S)
+        with suppress(trio.WouldBlock):
+            messages.send_nowait(encode_line(ProgressText()))
+
+
+async def _write_messages(stream: trio.SocketStream, queued: trio.MemoryReceiveChannel[bytes]) -> None:
+    async for line in queued:
         with suppress(trio.BrokenResourceError):  # the client has gone, which cancels the call
-            await stream.send_all(encode_line(message))
+            await stream.send_all(line)
 
 
 async def _cancel_at_end(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
@@ -179,12 +253,26 @@ async def _cancel_at_end(stream: trio.SocketStream, scope: trio.CancelScope) -> 
     scope.cancel()
 
 
+class _RequestTooLongError(Exception):
+    def __init__(self) -> None:
+        super().__init__(f"it has more than {_MAX_REQUEST_BYTES // 1024**2} MiB")
+
+
 async def _read_line(stream: trio.SocketStream) -> bytes:
-    """Read the one request; empty if the client has gone without one."""
+    """Read the one request; empty if the client has gone without one.
+
+    Raises:
+        _RequestTooLongError: it is longer than _MAX_REQUEST_BYTES. All of it was read, so that the client can
+            read the rejection.
+    """
     received = bytearray()
-    while b"\n" not in received and len(received) <= _MAX_REQUEST_BYTES:
-        data = await stream.receive_some(1024 * 1024)
-        if not data:
-            return b""
-        received += data
-    return bytes(received)
+    length = 0
+    while data := await stream.receive_some(1024 * 1024):
+        length += len(data)
+        if length <= _MAX_REQUEST_BYTES:
+            received += data
+        if data.endswith(b"\n"):
+            if length > _MAX_REQUEST_BYTES:
+                raise _RequestTooLongError
+            return bytes(received)
+    return b""

@@ -1,8 +1,9 @@
 """Client of named sessions: `NAME.sock` in a private directory, and the messages of a connection.
 
 A process of its own holds each session (`bridge/frontends/named_session.py`). Messages are lines of JSON. A
-connection begins with the holder's `Greeting` and carries one request, any number of `ProgressText`, and one
-reply. The process that calls waits, so this module blocks and needs no event loop.
+connection begins with the holder's `Greeting` and carries one request, a `ProgressText` when the holder
+begins with it and then at least every PULSE_S, and one reply. The process that calls waits, so this module
+blocks and needs no event loop.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,10 +35,18 @@ READY = b"ready\n"
 """Output of a holder, once it accepts connections."""
 GREETING_S = 5.0
 """Seconds within which a running holder greets."""
+LISTED_S = 1.0
+"""The same where sessions are only listed."""
 START_S = 20.0
 """Seconds within which a started holder accepts connections, on a busy machine too."""
 END_S = 10.0
 """Seconds within which a holder ends."""
+LOCKED_S = START_S + END_S
+"""Seconds after which another process that starts or ends a session is not waited for any more."""
+PULSE_S = 5.0
+"""Seconds between two messages of a holder during a call."""
+SILENCE_S = 6 * PULSE_S
+"""Seconds without a message after which a holder counts as stopped."""
 _RETRIES = 3
 
 
@@ -57,6 +66,13 @@ class UnresponsiveError(SessionError):
         """0 if the system does not say."""
 
 
+class NotStartedError(SessionError):
+    """The session ended before it began with a request: the request can be sent again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the session {name} ended meanwhile, and nothing was run. Run the command again")
+
+
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -65,12 +81,14 @@ class Greeting(Wire, kw_only=True):
 
     name: str
     pid: int
-    folder: str
+    directory: str
     """Working directory of the call that started the session."""
-    idle_s: float
-    """Seconds since its last call; 0 while one runs."""
-    idle_limit_s: float
-    """Seconds without a call after which the session ends."""
+    used_at: float | None
+    """Unix time of the end of its last call; None while one runs."""
+    ends_at: float | None
+    """Unix time at which the session ends if no call uses it; None while one runs."""
+    answers: bool
+    """False in a list of sessions: its process did not greet, so that only name and process are known."""
 
 
 class ListTools(Wire, tag="listTools", tag_field="type"):
@@ -94,9 +112,9 @@ Request = ListTools | CallTool | EndSession
 
 
 class ProgressText(Wire, tag="progress", tag_field="type", kw_only=True):
-    """Progress of the running call."""
+    """Sign of life of the running request; with a text, the progress of its call."""
 
-    message: str
+    message: str = ""
 
 
 class ToolList(Wire, tag="tools", tag_field="type", kw_only=True):
@@ -202,19 +220,30 @@ class Connection:
         """Send a request and wait for its reply.
 
         Raises:
+            NotStartedError: the session ended before it began with the request.
+            UnresponsiveError: the holder sent nothing for SILENCE_S; the tool may have run.
             SessionError: the session ended before the reply.
         """
-        with suppress(OSError):  # the holder has gone: there is no reply
+        has_begun = False
+        self._stream.settimeout(SILENCE_S)
+        try:
             self._stream.sendall(encode_line(request))
             for line in self._lines:
                 message: ProgressText | Reply = _decode_message(line)
                 if not isinstance(message, ProgressText):
                     return message
+                has_begun = True
                 on_progress(message.message)
-        raise SessionError(
-            f"the session {self.greeting.name} ended before the answer. The tool may have run: look before "
-            "you repeat it"
-        )
+        except TimeoutError:
+            raise UnresponsiveError(self.greeting.name, self.greeting.pid) from None
+        except OSError:
+            pass  # the holder has gone: there is no reply
+        if not has_begun:
+            raise NotStartedError(self.greeting.name)
+        ended = f"the session {self.greeting.name} ended before the answer"
+        if isinstance(request, CallTool):
+            raise SessionError(f"{ended}. The tool may have run: look before you repeat it")
+        raise SessionError(f"{ended}. Run the command again")
 
     def end(self) -> None:
         """End the session, and wait for the end of its process.
@@ -233,14 +262,16 @@ class Connection:
             return  # it has gone
 
 
-def connect(path: Path) -> Connection | None:
+def connect(path: Path, timeout_s: float | None = None) -> Connection | None:
     """Connect to the holder at a socket; None if no process listens there.
+
+    `timeout_s`: seconds within which it must greet, GREETING_S unless given.
 
     Raises:
         SessionError: the holder does not greet, or belongs to another user.
     """
     for _ in range(_RETRIES):  # one that is about to end drops a connection without a word
-        stream = _open_socket(path)
+        stream = _open_socket(path, GREETING_S if timeout_s is None else timeout_s)
         if stream is None:
             return None
         try:
@@ -254,15 +285,18 @@ def connect(path: Path) -> Connection | None:
     return None
 
 
-def _open_socket(path: Path) -> socket.socket | None:
+def _open_socket(path: Path, timeout_s: float) -> socket.socket | None:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    stream.settimeout(GREETING_S)
+    stream.settimeout(timeout_s)
     try:
         stream.connect(str(path))
         owner = endpoint.peer_uid(stream)
     except (ConnectionError, FileNotFoundError):
         stream.close()
         return None
+    except BlockingIOError:  # many connections wait for a process that accepts none
+        stream.close()
+        raise UnresponsiveError(path.stem, 0) from None
     except OSError as error:
         stream.close()
         raise SessionError(f"the session {path.stem} cannot be reached ({error.strerror or error})") from None
@@ -312,37 +346,61 @@ def find(name: str) -> Connection | None:
 def find_or_start(name: str, command: Sequence[str]) -> Connection:
     """Connect to a session, and first start its holder with `command` if no process holds it.
 
+    The command gets `--lock=N` as well, a descriptor that it closes once it accepts connections.
+
     Raises:
         SessionError: it is not a name, or the holder cannot be used or started.
         PrivateFileError: no directory can be used for its socket.
     """
     if connection := find(name):
         return connection
-    directory = prepare_directory()
     # Two first calls at once start one holder.
-    with private_files.lock_directory(directory):
+    with _lock_sessions(prepare_directory()) as lock:
         if connection := find(name):
             return connection
-        _start_holder(name, command)
+        _start_holder(name, command, lock)
         if connection := find(name):
             return connection
     raise SessionError(f"the session {name} ended at once. To find out why, run: mcpb doctor")
 
 
-def _start_holder(name: str, command: Sequence[str]) -> None:
+@contextmanager
+def _lock_sessions(directory: Path) -> Iterator[int]:
+    """Start or end sessions in one process at a time.
+
+    Raises:
+        SessionError: another process has been at it for LOCKED_S.
+    """
+    with ExitStack() as stack:
+        try:
+            lock = stack.enter_context(private_files.lock_directory(directory, LOCKED_S))
+        except TimeoutError:
+            raise SessionError(
+                "another mcpb command has been starting or ending a session for "
+                f"{LOCKED_S:.0f} s. If it is stopped, end it, then run this again"
+            ) from None
+        yield lock
+
+
+def _start_holder(name: str, command: Sequence[str], lock: int) -> None:
+    """Start a holder. It has the lock until it is ready, also if this process is killed."""
     with subprocess.Popen(
-        command,
+        [*command, f"--lock={lock}"],
+        pass_fds=[lock],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as process:
         assert process.stdout
-        output = _read_until_closed(process.stdout.fileno(), time.monotonic() + START_S)
-        if output.endswith(READY):
-            process.returncode = 0  # it continues without a parent
-            return
-        process.kill()
+        try:
+            output = _read_until_closed(process.stdout.fileno(), time.monotonic() + START_S)
+            if output.endswith(READY):
+                process.returncode = 0  # it continues without a parent
+                return
+        finally:
+            if process.returncode is None:
+                process.kill()
     text = output.decode(errors="replace").strip()
     raise SessionError(f"the session {name} cannot be started: {text or 'its process was not ready in time'}")
 
@@ -366,10 +424,10 @@ def end_session(path: Path) -> bool:
         False if no process listened there.
 
     Raises:
-        SessionError: the holder belongs to another user.
+        SessionError: the holder belongs to another user, or other processes have the directory.
     """
     is_open = True
-    with private_files.lock_directory(path.parent):  # no other is started there meanwhile
+    with _lock_sessions(path.parent):  # no other is started there meanwhile
         try:
             if connection := connect(path):
                 with connection:
@@ -384,12 +442,20 @@ def end_session(path: Path) -> bool:
     return is_open
 
 
-def all_greetings(environ: Mapping[str, str] = os.environ) -> list[Greeting]:
-    """Return the greetings of all sessions, sorted by name; those that do not greet are left out."""
+def list_sessions(environ: Mapping[str, str] = os.environ) -> list[Greeting]:
+    """Return the greetings of all sessions by name; an empty one for a process that does not greet."""
     found = []
     for path in find_sockets(environ):
-        with suppress(SessionError):
-            if connection := connect(path):
+        try:
+            if connection := connect(path, LISTED_S):
                 with connection:
                     found.append(connection.greeting)
+        except UnresponsiveError as error:
+            found.append(_silent_session(path.stem, error.pid))
+        except SessionError:
+            continue  # it belongs to another user
     return found
+
+
+def _silent_session(name: str, pid: int) -> Greeting:
+    return Greeting(name=name, pid=pid, directory="", used_at=None, ends_at=None, answers=False)

@@ -68,8 +68,9 @@ def escape(text: str) -> str:
 
 def for_terminal(text: str, on: TextIO | None = None) -> str:
     """Return the text for stdout (or `on`): sanitized for a terminal, unchanged for a pipe or a file."""
-    stream = on or sys.stdout
-    return _NOT_FOR_TERMINALS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text
+    stream: TextIO | None = on or sys.stdout  # None: it was closed before the start
+    is_terminal = stream is not None and stream.isatty()
+    return _NOT_FOR_TERMINALS.sub("\N{REPLACEMENT CHARACTER}", text) if is_terminal else text
 
 
 def is_single_line(text: str) -> bool:

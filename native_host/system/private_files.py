@@ -11,6 +11,7 @@ import fcntl
 import os
 import shlex
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from native_host.system.problem import Problem
 MAX_BYTES = 1024 * 1024
 """Limit of a file that `read` accepts."""
 
+_LOCK_POLL_S = 0.05
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
@@ -118,14 +120,36 @@ def open_directory(path: Path) -> int:
 
 
 @contextmanager
-def lock_directory(directory: Path) -> Iterator[None]:
-    """Let one process at a time change the files of a directory; wait for the others."""
+def lock_directory(directory: Path, timeout_s: float | None = None) -> Iterator[int]:
+    """Let one process at a time change the files of a directory; wait for the others.
+
+    Yields the descriptor that holds the lock: a child process that inherits it holds the lock as well.
+
+    Raises:
+        TimeoutError: another process held the lock for `timeout_s` seconds.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        if timeout_s is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            _wait_lock(descriptor, time.monotonic() + timeout_s)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _wait_lock(descriptor: int, deadline: float) -> None:
+    """Poll, because the system has no lock with a timeout. Raises TimeoutError."""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise TimeoutError from None
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
 
 
 # ── Files ───────────────────────────────────────────────────────────────────────────────────────────────────

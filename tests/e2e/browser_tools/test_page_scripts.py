@@ -201,9 +201,7 @@ def test_lines_that_are_left_out_take_no_room(page: InPage) -> None:
     row = "<tr>" + "<td><a href='#'>link</a></td>" * 8 + "</tr>"
     page.show(f"<table>{row * 30}</table>")
     lines = page.call("read")["lines"]
-    characters = sum(
-        2 * indent + len(f"{head} [{ref}]{tail}\n") for indent, head, ref, tail, _ in lines
-    )
+    characters = sum(2 * indent + len(f"{head} [{ref}]{tail}\n") for indent, head, ref, tail, _ in lines)
     one_line = 40
     answer = page.call("read", maxChars=characters + one_line)
     assert (answer["truncated"], len(answer["lines"])) == (False, len(lines))

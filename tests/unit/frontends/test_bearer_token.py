@@ -59,7 +59,7 @@ def test_of_two_that_start_at_once_both_take_the_same(state: Path, monkeypatch: 
     state.mkdir(mode=0o700)
     lock_directory = private_files.lock_directory
 
-    def come_second(directory: Path) -> AbstractContextManager[None]:
+    def come_second(directory: Path) -> AbstractContextManager[int]:
         monkeypatch.setattr(private_files, "lock_directory", lock_directory)
         theirs.append(token_for(NOTHING_SET, state))
         return lock_directory(directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,15 @@ import pytest
 import trio
 import trio.testing
 
+from bridge.frontends import named_session
+from bridge.frontends.command_calls import CommandCalls
 from bridge.frontends.named_session import NamedSession, open_socket
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
 from fake_transport import Asked, PlayedTransport, one_page
 from native_host.ipc import named_sessions
-from native_host.ipc.named_sessions import CallResult, CallTool
+from native_host.ipc.named_sessions import CallResult, CallTool, ListTools, Rejection, Reply, Request
 
 SOON_S = 30
 IDLE_S = 30 * 60
@@ -33,13 +36,16 @@ class Holder:
         self.end = threading.Event()
 
     async def call(self) -> None:
-        await trio.to_thread.run_sync(self._call)
+        assert isinstance(await self.ask(CallTool(name=GET_CART)), CallResult)
 
-    def _call(self) -> None:
+    async def ask(self, request: Request) -> Reply:
+        return await trio.to_thread.run_sync(self._ask, request)
+
+    def _ask(self, request: Request) -> Reply:
         connection = named_sessions.connect(self.path)
         assert connection
         with connection:
-            assert isinstance(connection.ask(CallTool(name=GET_CART)), CallResult)
+            return connection.ask(request)
 
     async def has_ended_after(self, seconds: float, clock: trio.testing.MockClock) -> bool:
         clock.jump(seconds)
@@ -55,9 +61,9 @@ class Holder:
 async def holder(mcpb_home: Path) -> AsyncIterator[Holder]:
     transport = PlayedTransport()
     router = Router(transport)
-    with open_socket("a") as listener:
-        holder = Holder(Path(listener.getsockname()), transport)
-        session = NamedSession("a", Session("s1"), router, listener)
+    with open_socket("a") as opened:
+        holder = Holder(opened.path, transport)
+        session = NamedSession("a", Session("s1"), router, opened)
 
         async def serve() -> None:
             await session.serve()
@@ -103,6 +109,44 @@ async def test_a_session_does_not_end_while_a_call_runs(
 async def test_a_session_ends_when_its_socket_is_removed(
     holder: Holder, mock_clock: trio.testing.MockClock
 ) -> None:
-    """Whoever cannot reach it any more would otherwise open a second one of that name."""
+    """Clients that cannot reach it any more would otherwise open a second one of that name."""
     holder.path.unlink()
     assert await holder.has_ended_after(15, mock_clock) or await holder.ends()
+
+
+async def test_a_session_whose_socket_was_replaced_ends(
+    holder: Holder, mock_clock: trio.testing.MockClock
+) -> None:
+    with open_socket("a"):
+        assert await holder.has_ended_after(15, mock_clock) or await holder.ends()
+
+
+@pytest.mark.usefixtures("mcpb_home")
+def test_the_end_of_a_holder_leaves_the_socket_of_the_next_one() -> None:
+    with ExitStack() as later:
+        with open_socket("a") as old:
+            new = later.enter_context(open_socket("a"))
+            assert not old.is_published()
+        assert new.is_published()
+
+
+async def test_a_request_that_cannot_be_read_is_rejected_and_the_session_goes_on(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_session, "_MAX_REQUEST_BYTES", 1000)
+    reply = await holder.ask(CallTool(name=GET_CART, arguments={"text": "x" * 100_000}))
+    assert isinstance(reply, Rejection)
+    assert reply.message.endswith("Nothing was run")
+    await holder.call()
+
+
+async def test_a_failure_of_mcpb_ends_the_request_and_not_the_session(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CommandCalls, "list_tools", fail)
+        assert isinstance(await holder.ask(ListTools()), Rejection)
+    await holder.call()
