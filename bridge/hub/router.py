@@ -67,6 +67,15 @@ class Terms(msgspec.Struct, frozen=True):
     ask_in: AskIn = "extension"
 
 
+class _Notifier(msgspec.Struct, eq=False):
+    """State of one `notify_changes`."""
+
+    told: object
+    """Fingerprint of the list that the client was last notified of."""
+    is_outdated: bool = False
+    """True if a client may have read another list since, which counts also if the list is as before again."""
+
+
 class Router:
     """Lists and calls tools for sessions, over a transport."""
 
@@ -122,6 +131,7 @@ class Router:
             wait=self._wait_for,
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
+        self._notifiers: list[_Notifier] = []
         transport.set_listener(self._on_event)
 
     def set_provider(self, provider: Provider) -> None:
@@ -204,18 +214,22 @@ class Router:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
-        listing = self._listing
-        told, version = listing.fingerprint(), self._version_of_lists
-        task_status.started()
-        while True:
-            while self._version_of_lists == version and self._listing is listing:
-                await self.changes.wait()
-            listing = self._listing
-            listed, version = listing.fingerprint(), self._version_of_lists
-            if listed != told:
-                told = listed
-                await tell()
-            await trio.sleep(CHANGES_APART_S)
+        listing, version = self._listing, self._version_of_lists
+        notifier = _Notifier(listing.fingerprint())
+        self._notifiers.append(notifier)
+        try:
+            task_status.started()
+            while True:
+                while self._version_of_lists == version and self._listing is listing:
+                    await self.changes.wait()
+                listing, version = self._listing, self._version_of_lists
+                listed = listing.fingerprint()
+                if listed != notifier.told or notifier.is_outdated:
+                    notifier.told, notifier.is_outdated = listed, False
+                    await tell()
+                await trio.sleep(CHANGES_APART_S)
+        finally:
+            self._notifiers.remove(notifier)
 
     @property
     def _version_of_lists(self) -> object:
@@ -242,6 +256,10 @@ class Router:
         """
         await self.wait_discovered()
         session.bind_names(self._listing.listed_bindings())
+        if self._notifiers:
+            listed = self._listing.fingerprint()
+            for notifier in self._notifiers:
+                notifier.is_outdated |= listed != notifier.told
         return self._listing.format_tools(era, self._provider.form_of(session))
 
     def input_schema(self, session: Session, name: str) -> bytes:

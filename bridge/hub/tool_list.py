@@ -72,6 +72,7 @@ class _Edition(msgspec.Struct):
     shown: _ListedTools
     written: dict[tuple[Era, ListForm], bytes]
     bindings: Mapping[str, ToolBinding] | None = None
+    fingerprint: object = None
 
 
 class Listing:
@@ -122,7 +123,14 @@ class Listing:
 
     def fingerprint(self) -> object:
         """Return the fingerprint whose change clients are notified of: the active tab is not in it."""
-        documents, cached, _ = self._select_tools()
+        edition = self._current_edition()
+        if edition.fingerprint is None:
+            edition.fingerprint = self._make_fingerprint(*edition.shown)
+        return edition.fingerprint
+
+    def _make_fingerprint(
+        self, documents: Sequence[DocumentTools], cached: Sequence[CachedEntry], _is_whole: bool
+    ) -> object:
         live = {
             document.frame_of_browser: document.fingerprint
             for document in documents

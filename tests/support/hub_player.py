@@ -226,6 +226,8 @@ class Player:
         self._told: list[tuple[str, str, bytes]] = []
         self._told_frames: set[tuple[str, int, int, int]] = set()
         """A tool that moves from one to another is told of as well, though it may be called as before."""
+        self._has_read_other = False
+        """A list that was not the one told of was read since."""
         self._opened: dict[tuple[str, str, str], int] = {}
         """By session, profile and address: the tab that was opened last."""
 
@@ -340,6 +342,7 @@ class Player:
             names = [entry.name for entry in self.router.catalog.all_entries()]
         else:
             names = [str(each["name"]) for each in (await self.router.list_tools_decoded(session))[2:]]
+            self._has_read_other |= self._is_other_list()
         self.model.time_is(trio.current_time())  # a list waits for browsers that have not said everything
         bindings = self._bindings()
         assert sorted(names) == sorted(bindings)
@@ -778,9 +781,12 @@ class Player:
     async def _tell(self) -> None:
         now = trio.current_time()
         assert now >= self._told_at + TOLD_APART_S, "told too often"
-        view, frames = self._client_view(), self._frames()
-        assert view != self._told or frames != self._told_frames, "told of nothing"
-        self._told, self._told_frames, self._told_at = view, frames, now
+        assert self._is_other_list() or self._has_read_other, "told of nothing"
+        self._told, self._told_frames, self._told_at = self._client_view(), self._frames(), now
+        self._has_read_other = False
+
+    def _is_other_list(self) -> bool:
+        return self._client_view() != self._told or self._frames() != self._told_frames
 
     async def finish(self) -> None:
         """When all is quiet, clients have been told; when every browser is gone, what is kept is there."""
@@ -791,6 +797,7 @@ class Player:
             await trio.sleep(GRACE_S + 2 * TOLD_APART_S)
             await self.check()
             assert sorted(self._told) == sorted(self._client_view()), "not told"
+            assert not self._has_read_other, "not told of the end of what was read"
         assert not list(self.router.catalog.live_entries())
 
 

@@ -232,6 +232,27 @@ async def test_the_first_change_is_told_at_once_and_later_ones_are_joined(
     assert told_at == pytest.approx([0, CHANGES_APART_S])
 
 
+async def test_a_client_that_has_listed_in_between_is_told_that_the_list_is_as_before_again(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    told_at: list[float] = []
+
+    async def tell() -> None:
+        told_at.append(trio.current_time() - began)
+
+    transport.connect("h1", *one_page("a"))
+    nursery.start_soon(router.notify_changes, tell)
+    await trio.testing.wait_all_tasks_blocked()
+    began = trio.current_time()
+    transport.announce("h1", tools(1, "a", "b"))
+    await trio.testing.wait_all_tasks_blocked()
+    transport.announce("h1", tools(1, "a", "b", "c"))
+    await router.list_tools_decoded(Session("ours"))
+    transport.announce("h1", tools(1, "a", "b"))
+    await trio.sleep(5)
+    assert told_at == pytest.approx([0, CHANGES_APART_S])
+
+
 async def test_what_does_not_change_the_list_is_not_told(
     router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
