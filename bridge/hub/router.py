@@ -70,7 +70,7 @@ class Terms(msgspec.Struct, frozen=True):
 class _Notifier(msgspec.Struct, eq=False):
     """State of one `notify_changes`."""
 
-    told: object
+    notified: object
     """Fingerprint of the list that the client was last notified of."""
     is_outdated: bool = False
     """True if a client may have read another list since, which counts also if the list is as before again."""
@@ -224,8 +224,8 @@ class Router:
                     await self.changes.wait()
                 listing, version = self._listing, self._version_of_lists
                 listed = listing.fingerprint()
-                if listed != notifier.told or notifier.is_outdated:
-                    notifier.told, notifier.is_outdated = listed, False
+                if listed != notifier.notified or notifier.is_outdated:
+                    notifier.notified, notifier.is_outdated = listed, False
                     await tell()
                 await trio.sleep(CHANGES_APART_S)
         finally:
@@ -259,7 +259,7 @@ class Router:
         if self._notifiers:
             listed = self._listing.fingerprint()
             for notifier in self._notifiers:
-                notifier.is_outdated |= listed != notifier.told
+                notifier.is_outdated |= listed != notifier.notified
         return self._listing.format_tools(era, self._provider.form_of(session))
 
     def input_schema(self, session: Session, name: str) -> bytes:
