@@ -57,9 +57,10 @@ class SessionError(Exception):
 class UnresponsiveError(SessionError):
     """The process that holds a session does not answer."""
 
-    def __init__(self, name: str, pid: int) -> None:
+    def __init__(self, name: str, pid: int, *, may_have_run: bool = False) -> None:
+        outcome = "The tool may have run: look before you repeat it. " if may_have_run else ""
         super().__init__(
-            f"the process of session {name} (pid {pid}) does not answer. To stop it, run: "
+            f"the process of session {name} (pid {pid}) does not answer. {outcome}To stop it, run: "
             f"mcpb session end {name}"
         )
         self.pid = pid
@@ -221,7 +222,7 @@ class Connection:
 
         Raises:
             NotStartedError: the session ended before it began with the request.
-            UnresponsiveError: the holder sent nothing for SILENCE_S; the tool may have run.
+            UnresponsiveError: the holder sent nothing for SILENCE_S; its text says if the tool may have run.
             SessionError: the session ended before the reply.
         """
         has_begun = False
@@ -235,7 +236,10 @@ class Connection:
                 has_begun = True
                 on_progress(message.message)
         except TimeoutError:
-            raise UnresponsiveError(self.greeting.name, self.greeting.pid) from None
+            may_have_run = has_begun and isinstance(request, CallTool)
+            raise UnresponsiveError(
+                self.greeting.name, self.greeting.pid, may_have_run=may_have_run
+            ) from None
         except OSError:
             pass  # the holder has gone: there is no reply
         if not has_begun:
