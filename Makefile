@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-tokens bench-peers check format clean
+.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -10,6 +10,7 @@ help:
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
+	@echo "make clients  MCP clients of other projects, which it installs, 1.4 GB"
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-tokens  tokens and calls of connecting, reading and tasks, beside other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
@@ -116,6 +117,12 @@ record-interop:
 	@install/prepare.sh test
 	@MCPB_RECORD=yes .venv/bin/pytest -q tests/contract/claude_in_chrome/test_interop.py -k transcripts
 
+# Clients of docs/CLIENTS.md that npm and PyPI carry, with a real Chromium.
+clients:
+	@install/prepare.sh test
+	@cd tests/support && ../../.venv/bin/python foreign_clients.py
+	@$(pytest) tests/e2e/clients
+
 bench:
 	@install/prepare.sh test
 	@.venv/bin/python -m benchmarks
@@ -142,5 +149,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules tests/data/interop/node_modules benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules tests/data/interop/node_modules tests/data/clients/node_modules tests/data/clients/env-* benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
