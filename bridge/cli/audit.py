@@ -46,9 +46,9 @@ def _read_glob(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 
 
 def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None) -> str:
-    """Read a glob; reject a word that is not an outcome."""
-    glob, known = _read_glob(ctx, option, text), list_outcomes()
-    word = glob.removeprefix("!").casefold()
+    """Read a glob; reject a word that is not an outcome. `tool-error` is the spelling of earlier versions."""
+    glob, known = _read_glob(ctx, option, text).casefold().replace("tool-", "tool_"), list_outcomes()
+    word = glob.removeprefix("!")
     if glob and word not in known and not set("*?[") & set(word):
         raise click.BadParameter(f"no call ends with {text!r}. Outcomes are {', '.join(known)}.")
     return glob
@@ -61,22 +61,20 @@ def _read_outcome(ctx: click.Context, option: click.Parameter, text: str | None)
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="Number of lines to show.",
+    help="Number of entries to show.",
 )
-@click.option(
-    "--follow", "-f", "is_following", is_flag=True, help="Show further calls as they end, until Ctrl-C."
-)
+@click.option("--follow", "-f", "is_following", is_flag=True, help="Follow new entries until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print the stored entries, one JSON object per line.")
 @click.option(
     "--origin",
     metavar="GLOB",
     callback=_read_glob,
-    help="Only calls and steps that read or changed these sites; the scheme is optional.",
+    help="Only these sites, read or changed; the scheme is optional.",
 )
-@click.option("--client", metavar="GLOB", callback=_read_glob, help="Only of these MCP clients.")
-@click.option("--tool", metavar="GLOB", callback=_read_glob, help="Only of these tools.")
+@click.option("--client", metavar="GLOB", callback=_read_glob, help="Only these MCP clients.")
+@click.option("--tool", metavar="GLOB", callback=_read_glob, help="Only these tools.")
 @click.option(
-    "--outcome", metavar="GLOB", callback=_read_outcome, help="Only this outcome: ok, '!ok', timed_out …"
+    "--outcome", metavar="GLOB", callback=_read_outcome, help="Only this outcome: ok, '!ok', tool_error …"
 )
 @click.option(
     "--since", metavar="WHEN", callback=_read_since, help="Only calls since then: 1h, 2d, 2026-11-21."
@@ -104,7 +102,7 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
         elif found := read_recent(state, count, wanted):
             show(found)
         elif log.exists():
-            click.echo("The log has no such line.", err=True)
+            click.echo("No matching entries.", err=True)
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:

@@ -34,7 +34,7 @@ class FinishedCall(msgspec.Struct, frozen=True):
     session: Session
     name: str
     outcome: str
-    """`ok`, `tool-error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
+    """`ok`, `tool_error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
     duration_s: float
     site: Site = NOWHERE
     """Empty where the call never got as far as a site."""
@@ -92,7 +92,7 @@ class CallRecord(msgspec.Struct):
         detail, handed = "", True
         match how:
             case Answer():
-                word = "tool-error" if how.is_error else "ok"
+                word = "tool_error" if how.is_error else "ok"
             case CallError():
                 word, detail, handed = _format_outcome(how.code), how.audit_detail, how.handed
             case UnknownToolError():

@@ -18,6 +18,8 @@ from native_host.protocol import wire
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import open_regular
 
+_EARLIER_SPELLINGS = {"tool-error": "tool_error"}
+"""Outcomes in entries of earlier versions, and their present spelling, which readers get."""
 _BLOCK_BYTES = 64 * 1024
 
 
@@ -40,7 +42,7 @@ class Filter:
             return False
         return (
             line["at"] >= format_time(self.since)
-            and _make_matcher(self.origin, *_outcome_spellings(line))
+            and _make_matcher(self.origin, *_origin_spellings(line))
             and _make_matcher(self.client, client_name(line))
             and _make_matcher(self.tool, str(line.get("tool", "")), str(line.get("name", "")))
             and _make_matcher(self.outcome, str(line.get("outcome", "")))
@@ -101,7 +103,7 @@ class Follower:
 
 def list_outcomes() -> list[str]:
     """Return the possible values of `FinishedCall.outcome`."""
-    return ["ok", "tool-error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
+    return ["ok", "tool_error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
 
 
 def client_name(line: dict[str, Any]) -> str:
@@ -110,7 +112,7 @@ def client_name(line: dict[str, Any]) -> str:
     return str(client.get("name", "")) if isinstance(client, dict) else ""
 
 
-def _outcome_spellings(line: dict[str, Any]) -> Iterator[str]:
+def _origin_spellings(line: dict[str, Any]) -> Iterator[str]:
     """Yield all origins that a line names, each with and without its scheme."""
     further = line.get("origins")
     for origin in [line.get("origin", ""), *(further if isinstance(further, list) else [])]:
@@ -140,8 +142,12 @@ def _decode_line(raw: bytes) -> dict[str, Any] | None:
         line = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
-    is_line = isinstance(line, dict) and isinstance(line.get("at"), str) and "event" in line
-    return line if is_line else None
+    if not (isinstance(line, dict) and isinstance(line.get("at"), str) and "event" in line):
+        return None
+    outcome = line.get("outcome")
+    if isinstance(outcome, str):
+        line["outcome"] = _EARLIER_SPELLINGS.get(outcome, outcome)
+    return line
 
 
 def _open_both(directory: Path) -> list[BinaryIO]:

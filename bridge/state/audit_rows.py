@@ -64,7 +64,7 @@ def _format_detail(line: Mapping[str, Any]) -> str:
         names = line.get("tools")
         shown = single_line(", ".join(map(str, names)), _MAX_TEXT) if isinstance(names, list) else ""
         return f"{_clean_text(line, 'count')} tools: {shown}" if shown else "no tools"
-    may_have_run = line.get("handed") is True and line.get("outcome") not in ("ok", "tool-error")
+    may_have_run = line.get("handed") is True and line.get("outcome") not in ("ok", "tool_error")
     parts = [_clean_text(line, "detail"), "it may have run" if may_have_run else "", _count_further(line)]
     return "; ".join(filter(None, parts))
 

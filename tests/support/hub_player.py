@@ -610,7 +610,7 @@ class Player:
     def _check_outcome(self, going: Going, record: FinishedCall) -> None:
         if not going.goes_on:
             code, handed = failure_of(going.made[-1].answer)
-            ended = {"result": "ok", "throws": "tool-error"}.get(str(going.made[-1].answer))
+            ended = {"result": "ok", "throws": "tool_error"}.get(str(going.made[-1].answer))
             assert record.outcome == (ended or (code and code.name.lower()))
             assert record.handed == handed
             return

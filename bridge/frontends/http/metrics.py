@@ -23,7 +23,7 @@ from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.router import Router
 from native_host.protocol.wire import Code
 
-OUTCOMES = ("ok", "tool-error", "cancelled", "unknown_tool", *sorted(code.name.lower() for code in Code))
+OUTCOMES = ("ok", "tool_error", "cancelled", "unknown_tool", *sorted(code.name.lower() for code in Code))
 """Values of `FinishedCall.outcome`. All are exported at the start, so that a first call is a change."""
 OTHER = "other"
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

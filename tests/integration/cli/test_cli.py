@@ -421,7 +421,7 @@ def test_audit_filters(mcpb_home: Path, arguments: list[str], count: int) -> Non
             ["--since", "yesterday"],
             "'yesterday' is no time. Write how long ago (30s, 15m, 1h, 2d, 1w) or when",
         ),
-        (["--outcome", "okay"], "no call ends with 'okay'. Outcomes are ok, tool-error, cancelled"),
+        (["--outcome", "okay"], "no call ends with 'okay'. Outcomes are ok, tool_error, cancelled"),
         (["--origin", ""], "there is nothing to look for"),
         (["--tool", "!"], "there is nothing to look for"),
         (["-n", "0"], "0 is not in the range"),
@@ -434,6 +434,14 @@ def test_audit_refuses_filters_that_cannot_be_meant(arguments: list[str], says: 
     assert says in " ".join(done.output.split())
 
 
+@pytest.mark.parametrize("spelling", ["tool_error", "tool-error", "!ok", "tool-*", "TOOL_ERROR"])
+def test_audit_finds_tool_errors_in_both_spellings_and_shows_one(mcpb_home: Path, spelling: str) -> None:
+    """Entries of earlier versions have a hyphen."""
+    log_calls(mcpb_home, "ok", "tool-error", "tool_error")
+    found = audit("--outcome", spelling, "--json").output.splitlines()
+    assert [json.loads(line)["outcome"] for line in found] == ["tool_error", "tool_error"]
+
+
 def test_audit_without_a_log_says_that_nothing_was_called_and_where_it_would_be(mcpb_home: Path) -> None:
     done = audit()
     assert done.exit_code == 0
@@ -443,7 +451,7 @@ def test_audit_without_a_log_says_that_nothing_was_called_and_where_it_would_be(
 
 def test_audit_says_when_no_line_passes(mcpb_home: Path) -> None:
     log_calls(mcpb_home, "ok")
-    assert audit("--tool", "other").output == "The log has no such line.\n"
+    assert audit("--tool", "other").output == "No matching entries.\n"
 
 
 def test_audit_says_why_a_log_cannot_be_read(mcpb_home: Path) -> None:

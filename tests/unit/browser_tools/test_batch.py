@@ -270,7 +270,7 @@ async def test_a_step_that_fails_is_recorded_with_its_outcome_and_the_rest_is_no
     assert [(record.step, record.outcome) for record in calls(tools)] == [
         (1, "ok"),
         (2, "not_allowed"),
-        (0, "tool-error"),
+        (0, "tool_error"),
     ]
 
 

@@ -43,11 +43,11 @@ def metrics() -> Metrics:
 
 
 def test_calls_are_counted_by_outcome(metrics: Metrics) -> None:
-    for outcome in ("ok", "ok", "tool-error", "timed_out"):
+    for outcome in ("ok", "ok", "tool_error", "timed_out"):
         metrics.keep(called(outcome))
     found = read(metrics)
     assert found["mcpb_calls_total{ok}"] == 2
-    assert found["mcpb_calls_total{tool-error}"] == found["mcpb_calls_total{timed_out}"] == 1
+    assert found["mcpb_calls_total{tool_error}"] == found["mcpb_calls_total{timed_out}"] == 1
     assert found["mcpb_calls_total{cancelled}"] == 0
 
 

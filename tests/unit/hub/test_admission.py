@@ -226,7 +226,7 @@ async def test_a_call_is_recorded_with_who_where_what_and_what_came_of_it(
     assert isinstance(called, FinishedCall)
     assert (called.session, called.name, called.own_name) == (session, GET_CART, "getCart")
     assert (called.site.origin, called.site.ordinal, called.site.browser) == (ORIGIN, 1, "Chromium")
-    assert (called.outcome, called.arguments.value) == ("tool-error", {"pin": 1234})
+    assert (called.outcome, called.arguments.value) == ("tool_error", {"pin": 1234})
 
 
 async def test_a_call_that_was_given_up_is_recorded_as_cancelled(

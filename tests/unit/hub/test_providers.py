@@ -116,7 +116,7 @@ async def test_who_gives_a_call_up_ends_it(router: Router, whistle: Whistle, rec
 @pytest.mark.parametrize(
     ("ending", "words", "outcome"),
     [
-        (Answer(DONE, is_error=True), b"done", "tool-error"),
+        (Answer(DONE, is_error=True), b"done", "tool_error"),
         (CallError(Code.NO_SUCH_TAB, "tab 7", handed=False), b"No such tab: tab 7.", "no_such_tab"),
         (CallError(Code.TIMED_OUT, handed=True, then="Whistle again."), b"Whistle again.", "timed_out"),
     ],

@@ -36,7 +36,7 @@ _TRANSPORTS = {
     "sse": "HTTP with SSE",
     "channel": "Claude in Chrome's socket",
 }
-_KINDS = {"ok": "good", "tool-error": "poor", "cancelled": "quiet", "running": "live"}
+_KINDS = {"ok": "good", "tool_error": "poor", "cancelled": "quiet", "running": "live"}
 
 
 @dataclass(frozen=True)
