@@ -1,8 +1,6 @@
-"""Policy of the user: origins and tools that are allowed, and their descriptions. Sans-IO.
+"""Policy of the user: sites and tools that are allowed, and their descriptions. Sans-IO.
 
-An origin pattern is an origin as the browser reports it (`https://bank.example`, `http://localhost:3000`),
-all subdomains of one (`https://*.shop.example`, not shop.example itself), or `*`: the same as in the
-extension.
+A site is written as for a pause (`rules/site_patterns.py`), or is `*`, `null` or `file://`.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ import msgspec
 
 from bridge import origins
 from bridge.hub.page_tool import PageTool
+from bridge.hub.rules.site_patterns import matches_pattern, read_pattern
 from native_host.protocol.untrusted_text import single_line
 
 MAX_TEXT = 100
 """Characters of a name or an origin within a refusal: pages choose both."""
 
 _WITHOUT_HOST = {"*", "null", "file://"}
-_SUBDOMAIN = "any."
-"""In place of the asterisk: addresses have no subdomains."""
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,11 +45,11 @@ class PolicyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The `[policy]` of config.toml.
 
     Raises:
-        ValueError: an entry of `allow` or `deny` is no origin pattern.
+        ValueError: an entry of `allow` or `deny` is no site pattern.
     """
 
     allow: tuple[str, ...] = ()
-    """Origin patterns; empty is all."""
+    """Site patterns; empty is all."""
     deny: tuple[str, ...] = ()
     read_only: bool = False
     tools: tuple[ToolRule, ...] = ()
@@ -90,12 +87,12 @@ class Policy:
 
     @property
     def denied_patterns(self) -> tuple[str, ...]:
-        """Origin patterns of sites that no session may use."""
+        """Site patterns of sites that no session may use."""
         return self._rules.deny
 
     @property
     def allowed_patterns(self) -> tuple[str, ...]:
-        """Origin patterns of the only sites that sessions may use; empty: all."""
+        """Site patterns of the only sites that sessions may use; empty: all."""
         return self._rules.allow
 
     def find_refusal(self, origin: str, tool: PageTool) -> str:
@@ -124,9 +121,9 @@ class Policy:
     def origin_refusal(self, origin: str) -> str:
         """Return the rule that forbids to open this origin or to use its tools; empty if it is allowed."""
         for pattern in self._rules.deny:
-            if matches_origin(pattern, origin):
+            if matches_pattern(pattern, origin):
                 return f'policy.deny has "{pattern}"'
-        if self._rules.allow and not any(matches_origin(pattern, origin) for pattern in self._rules.allow):
+        if self._rules.allow and not any(matches_pattern(pattern, origin) for pattern in self._rules.allow):
             return f"policy.allow does not name {single_line(origin, MAX_TEXT)}"
         return ""
 
@@ -151,44 +148,23 @@ class Policy:
 
     def _rules_for(self, origin: str | None, own_name: str) -> Iterator[tuple[int, ToolRule]]:
         for index, (rule, name) in enumerate(zip(self._rules.tools, self._names, strict=True)):
-            if (origin is None or matches_origin(rule.origin, origin)) and name.match(own_name):
+            if (origin is None or matches_pattern(rule.origin, origin)) and name.match(own_name):
                 yield index, rule
 
 
 def check_pattern(pattern: str) -> None:
-    """Check that an origin pattern can match an origin.
+    """Check that a site pattern can match an origin.
 
     Raises:
         ValueError: it cannot; the text has the pattern and the correct form.
     """
-    if pattern not in _WITHOUT_HOST and (hint := _suggest_pattern(pattern)):
-        raise ValueError(f'"{pattern}" is no origin: {hint}')
-
-
-def _suggest_pattern(pattern: str) -> str:
-    """Return the correct form of a pattern; empty if it has that form."""
-    has_scheme = "://" in pattern
-    scheme, _, rest = pattern.partition("://") if has_scheme else ("https", "", pattern)
-    is_wide = rest.startswith("*.")
-    if "*" in scheme + rest.removeprefix("*."):
-        return 'an asterisk stands for subdomains only ("https://*.shop.example"), or alone for everything'
+    if pattern in _WITHOUT_HOST:
+        return
     try:
-        found = str(
-            origins.parse_origin(f"{scheme}://{_SUBDOMAIN}{rest[2:]}" if is_wide else f"{scheme}://{rest}")
-        )
+        found = read_pattern(pattern)
     except origins.OriginError as error:
-        return f"{error}; write it with its scheme, as https://bank.example"
-    if is_wide:
-        found = found.replace(_SUBDOMAIN, "*.", 1)
-    if found == pattern:
-        return ""
-    return f"write it {'as the browser does' if has_scheme else 'with its scheme'}: {found}"
-
-
-def matches_origin(pattern: str, origin: str) -> bool:
-    """Return whether an origin pattern fits an origin."""
-    origin = origins.canonicalize(origin)
-    if pattern in ("*", origin):
-        return True
-    scheme, is_wide, domain = pattern.partition("://*.")
-    return bool(is_wide) and origin.startswith(f"{scheme}://") and origin.endswith(f".{domain}")
+        raise ValueError(
+            f'"{pattern}" is no site: {error}; write bank.example or https://bank.example'
+        ) from None
+    if found != pattern:
+        raise ValueError(f'"{pattern}" is no site pattern: write it as the browser does: {found}')

@@ -1,11 +1,10 @@
 /**
  * Which origins may offer tools and be opened: `allowedOrigins` in managed storage (an administrator's) or else in
- * local storage. Entries are origins (`https://shop.example`), with subdomains (`https://*.shop.example`), or `*`.
- * Absent: all.
+ * local storage. Entries are site patterns (site_patterns.js), or `*`. Absent: all.
  */
 
 import { isFirefox } from "./firefox.js";
-import { canonical } from "./site_patterns.js";
+import { canonical, matches } from "./site_patterns.js";
 
 const KEY = "allowedOrigins";
 
@@ -21,7 +20,7 @@ export class Origins {
 
   /** @param {string} origin as the browser reports it */
   allow(origin) {
-    return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, canonical(origin)));
+    return this.#allowed === null || this.#allowed.some((pattern) => matches(pattern, origin));
   }
 }
 
@@ -34,14 +33,4 @@ async function administrators() {
     if (isFirefox && error instanceof Error && /manifest not found/i.test(error.message)) return {};
     throw error;
   }
-}
-
-/**
- * @param {string} pattern
- * @param {string} origin
- */
-export function matches(pattern, origin) {
-  if (pattern === "*" || pattern === origin) return true;
-  const [scheme, host] = pattern.split("://*.");
-  return host !== undefined && origin.startsWith(`${scheme}://`) && origin.endsWith(`.${host}`);
 }

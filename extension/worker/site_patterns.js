@@ -1,9 +1,11 @@
 /**
- * Site patterns of pauses: an origin, a host (every origin there), or `*.` and a host (its subdomains too).
+ * Site patterns of pauses and rules: an origin, `https://*.` and a host (its subdomains alone), a host (every origin
+ * there), or `*.` and a host (its subdomains too). Rules also have `*`.
  * `bridge/hub/rules/site_patterns.py` evaluates them alike; `tests/data/site_patterns.json` is the table that both are tested with.
  */
 
 const WIDE = "*.";
+const SUBDOMAINS = "://*.";
 /** Browsers take others too; no site has one. */
 const HOST = /^([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\])$/;
 const ADDRESS = /^(\[.*\]|[0-9.]+)$/;
@@ -28,7 +30,10 @@ export function isOrigin(text) {
  * @returns {string} the pattern in its canonical form; empty: the text is no pattern
  */
 export function readPattern(text) {
-  if (text.includes("://")) return isOrigin(text) ? canonical(text) : "";
+  if (text.includes("://")) {
+    const one = text.replace(SUBDOMAINS, "://any."); // addresses have no subdomains
+    return isOrigin(one) && !one.includes("*") ? canonical(text) : "";
+  }
   const pattern = text.replace(/\.+$/, "");
   const isWide = pattern.startsWith(WIDE);
   const host = isWide ? pattern.slice(WIDE.length) : pattern;
@@ -42,7 +47,9 @@ export function readPattern(text) {
  */
 export function matches(pattern, origin) {
   const site = canonical(origin);
-  if (pattern.includes("://")) return pattern === site;
+  if (pattern === "*" || pattern === site) return true;
+  const [scheme, domain] = pattern.split(SUBDOMAINS);
+  if (domain !== undefined) return site.startsWith(`${scheme}://`) && site.endsWith(`.${domain}`);
   const [, authority] = /^https?:\/\/(.*)$/.exec(site) ?? [];
   if (authority === undefined) return false;
   const host = authority.replace(/:\d*$/, "");

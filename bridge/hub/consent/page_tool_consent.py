@@ -16,8 +16,8 @@ from bridge.hub.catalog_entries import CachedEntry, DocumentTools, Entry, LiveEn
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.consent.user_prompts import client_name
-from bridge.hub.policy import matches_origin
 from bridge.hub.registry import Browser, Frame, Registry
+from bridge.hub.rules.site_patterns import matches_pattern
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, quote, single_line
 from native_host.protocol.wire import Code, Use
 
@@ -228,7 +228,7 @@ class PageToolConsent:
         """Return the user's setting for this site: the stricter one of file and popup."""
         if not in_popup and not self._settings.sites:
             return None
-        said = [site.tools for site in self._settings.sites if matches_origin(site.origin, origin)][:1]
+        said = [site.tools for site in self._settings.sites if matches_pattern(site.origin, origin)][:1]
         value = in_popup.get(origins.canonicalize(origin))
         found = [*said, *([value] if value else [])]
         return _strictest_of(found) if found else None

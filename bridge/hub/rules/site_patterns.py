@@ -1,7 +1,7 @@
-"""Site patterns of pauses: an origin, a host, or a host with its subdomains. Pure.
+"""Site patterns of pauses and of the policy: an origin, a host, or their subdomains. Pure.
 
-`extension/worker/site_patterns.js` evaluates them alike; `tests/data/site_patterns.json` tests both. Origin
-patterns of the policy are another language: `policy.py`.
+`extension/worker/site_patterns.js` evaluates them alike; `tests/data/site_patterns.json` tests both. The
+policy also has patterns for everything and for documents without a site: `policy.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from bridge import origins
 
 _WIDE = "*."
+_SUBDOMAIN = "any."
+"""In place of `*.`: addresses have no subdomains."""
 _PORT = re.compile(r":\d*$")
 _ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
@@ -19,12 +21,19 @@ def read_pattern(text: str) -> str:
     """Return the pattern that a user means, in its canonical form.
 
     With a scheme or a port it is that one origin (`bank.example:8443` is https, `localhost:3000` is http).
-    Without both it is the host: every origin there. `*.` before the host adds its subdomains.
+    Without both it is the host: every origin there. `*.` before the host adds its subdomains; after a scheme
+    it stands for the subdomains alone.
 
     Raises:
         OriginError: the text names no site; show its reason to the user.
     """
-    if "://" in text:
+    scheme, has_scheme, rest = text.partition("://")
+    if "*" in scheme + rest.removeprefix(_WIDE) if has_scheme else "*" in text.removeprefix(_WIDE):
+        raise origins.OriginError('an asterisk stands for subdomains only, as in "*.shop.example"')
+    if has_scheme and rest.startswith(_WIDE):
+        found = origins.parse_origin(f"{scheme}://{_SUBDOMAIN}{rest.removeprefix(_WIDE)}")
+        return str(found).replace(_SUBDOMAIN, _WIDE, 1)
+    if has_scheme:
         return str(origins.parse_origin(text))
     host = text.removeprefix(_WIDE).partition("/")[0]
     found = origins.parse_origin(f"http://{host}")
@@ -39,10 +48,13 @@ def read_pattern(text: str) -> str:
 
 
 def matches_pattern(pattern: str, origin: str) -> bool:
-    """Return whether a canonical pattern includes an origin as the browser reports it."""
+    """Return whether a canonical pattern includes an origin as the browser reports it; `*` includes all."""
     origin = origins.canonicalize(origin)
-    if "://" in pattern:
-        return pattern == origin
+    if pattern in ("*", origin):
+        return True
+    its_scheme, is_wide, domain = pattern.partition(f"://{_WIDE}")
+    if is_wide:
+        return origin.startswith(f"{its_scheme}://") and origin.endswith(f".{domain}")
     scheme, _, authority = origin.partition("://")
     if scheme not in ("http", "https"):
         return False

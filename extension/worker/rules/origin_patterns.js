@@ -1,12 +1,10 @@
 /**
- * Origin patterns of rules: which origins and which addresses one fits, and what two lists have in common.
+ * Site patterns of rules: which origins and which addresses one fits, and what two lists have in common.
  *
- * A pattern is an origin (`https://bank.example`), all subdomains of one (`https://*.shop.example`), or `*`. The
- * same rules are in bridge/hub/policy.py. Nothing here asks the browser.
+ * `../site_patterns.js` and bridge/hub/rules/site_patterns.py say what a pattern is. Nothing here asks the browser.
  */
 
-import { matches } from "../origin_policy.js";
-import { canonical } from "../site_patterns.js";
+import { matches } from "../site_patterns.js";
 
 const PATTERN = /^(https?):\/\/(\*\.)?(.+?)(?::(\d+))?$/;
 const HOST = /^(\*\.)?([^/*]+)$/;
@@ -22,8 +20,7 @@ const WEB_ADDRESS = "^(https?|wss?)://";
  * @returns {string | undefined}
  */
 export function patternFor(patterns, origin) {
-  const compared = canonical(origin);
-  for (const pattern of patterns) if (matches(pattern, compared)) return pattern;
+  for (const pattern of patterns) if (matches(pattern, origin)) return pattern;
   return undefined;
 }
 
@@ -31,7 +28,7 @@ export function patternFor(patterns, origin) {
  * Return the regular expression (RE2) of the network addresses that a pattern fits; "" if there are none (`null`).
  *
  * WebSocket addresses belong to the site of their host and port. Credentials and a host's final dot change nothing. A
- * pause may name a host alone (`extension/worker/site_patterns.js`): it stands for all of its ports.
+ * host alone stands for all of its ports.
  *
  * @param {string} pattern
  */
@@ -70,7 +67,9 @@ export function intersection(left, right) {
  * @param {string} other
  */
 function covers(pattern, other) {
-  return pattern === other || matches(pattern, other);
+  if (pattern === other || pattern === "*") return true;
+  if (other.includes("://")) return matches(pattern, other);
+  return !pattern.includes("://") && matches(pattern, `http://${other}`);
 }
 
 /** @param {string} text */

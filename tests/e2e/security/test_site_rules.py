@@ -131,6 +131,15 @@ def test_no_page_of_a_client_requests_a_denied_site(
     assert requested_paths(hosts) == set()
 
 
+@pytest.mark.parametrize("pattern", [BANK, f"*.{BANK}"])
+def test_no_page_of_a_client_requests_a_site_that_is_denied_by_its_host(
+    browsing: Browsing, hosts: LoggedHosts, evil: str, pattern: str
+) -> None:
+    with config_file(browsing, f'[policy]\ndeny = ["{pattern}"]'), browsing.client("careful") as tools:
+        try_all(browsing, hosts, tools, evil)
+    assert requested_paths(hosts) == set()
+
+
 def test_without_the_rule_each_of_these_attempts_reaches_the_site(
     browsing: Browsing, hosts: LoggedHosts, evil: str
 ) -> None:

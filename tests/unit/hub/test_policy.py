@@ -44,11 +44,16 @@ def test_without_rules_everything_is_allowed_and_pages_describe_their_tools() ->
         ("http://*.local:3000", "http://a.local:3000", True),
         ("http://localhost:3000", "http://localhost:3000", True),
         ("http://[::1]:3000", "http://[::1]:3000", True),
+        ("localhost", "http://localhost:3000", True),
+        ("bank.example", "https://bank.example", True),
+        ("bank.example", "https://www.bank.example", False),
+        ("*.bank.example", "https://www.bank.example:8443", True),
+        ("*.bank.example", "https://bank.example", True),
         ("null", "null", True),
         ("file://", "file://", True),
     ],
 )
-def test_an_origin_pattern_fits_an_origin_its_subdomains_or_everything(
+def test_a_site_pattern_fits_an_origin_a_host_its_subdomains_or_everything(
     pattern: str, origin: str, fits: bool
 ) -> None:
     assert bool(policy(deny=(pattern,)).origin_refusal(origin)) is fits
@@ -58,9 +63,11 @@ def test_an_origin_pattern_fits_an_origin_its_subdomains_or_everything(
 @pytest.mark.parametrize(
     ("pattern", "hint"),
     [
-        ("bank.example", "https://bank.example"),
-        ("localhost:3000", "https://localhost:3000"),
-        ("*.bank.example", "https://*.bank.example"),
+        ("Bank.example", "as the browser does: bank.example"),
+        ("bank.example/login", "as the browser does: bank.example"),
+        ("bank.example:8443", "as the browser does: https://bank.example:8443"),
+        ("localhost:3000", "as the browser does: http://localhost:3000"),
+        ("*.Bank.example", "as the browser does: *.bank.example"),
         ("https://bank.example/", "as the browser does: https://bank.example"),
         ("https://bank.example/login?next=1", "as the browser does: https://bank.example"),
         ("HTTPS://Bank.Example", "as the browser does: https://bank.example"),
@@ -72,7 +79,7 @@ def test_an_origin_pattern_fits_an_origin_its_subdomains_or_everything(
         ("*://bank.example", "subdomains only"),
         ("https://a.*.example", "subdomains only"),
         ("https://*.*.example", "subdomains only"),
-        ("", "with its scheme"),
+        ("", "it has no host; write bank.example or https://bank.example"),
         ("https://", "https://bank.example"),
         ("https://bank.example\n", "https://bank.example"),
         ("https://bank.example.", "as the browser does: https://bank.example"),
@@ -86,13 +93,13 @@ def test_an_origin_pattern_fits_an_origin_its_subdomains_or_everything(
         ("https://*.127.0.0.1", "is no address"),
         ("https://*.[::1]", "cannot be"),
         ("https://bank.example,shop.example", "bank.example,shop.example is no host"),
-        ("htps://bank.example", "at http:// and https:// only; write it with its scheme, as https://bank"),
+        ("htps://bank.example", "at http:// and https:// only; write bank.example or https://bank"),
         ("https://straße.example", "copy straße.example from the browser's address bar"),
         ("https://*.straße.example", "address bar"),
     ],
 )
 def test_a_pattern_that_fits_nothing_is_refused_with_how_to_write_it(pattern: str, hint: str) -> None:
-    with pytest.raises(ValueError, match="is no origin") as refused:
+    with pytest.raises(ValueError, match="is no site") as refused:
         PolicyRules(deny=(pattern,))
     assert hint in str(refused.value)
 
@@ -100,12 +107,12 @@ def test_a_pattern_that_fits_nothing_is_refused_with_how_to_write_it(pattern: st
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("bank.example", "https://Bank.Example/x", "https://bücher.example:443"),
-        *("*.bank.example", "http://*.Bank.Example:80", "[::0]:80", "https://0x7f.1"),
+        *("bank.example/x", "https://Bank.Example/x", "https://bücher.example:443"),
+        *("*.bank.example.", "http://*.Bank.Example:80", "[::0]:80", "https://0x7f.1"),
     ],
 )
 def test_what_a_hint_proposes_is_a_pattern(pattern: str) -> None:
-    with pytest.raises(ValueError, match="is no origin") as refused:
+    with pytest.raises(ValueError, match="is no site") as refused:
         check_pattern(pattern)
     check_pattern(str(refused.value).rpartition(" ")[2])
 
