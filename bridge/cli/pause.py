@@ -4,27 +4,58 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bridge.cli.group import format_json
 from bridge.cli.status import wait_clients_named
 from native_host.protocol.untrusted_text import for_terminal
 
 if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.hub.client_session import Session
-    from bridge.state.pause_control import Target
+    from bridge.state.pause_control import Answer, Target
+    from native_host.protocol import wire
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A pause or its end, and the response of each browser with the open tabs that a pause affects."""
+
+    target: Target
+    paused: bool
+    answers: list[tuple[Answer, list[wire.Tab]]]
+    problem: str
+    """Reason why it is not stored for browsers that connect later, or empty."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `--json`."""
+        return {
+            "target": asdict(self.target),
+            "paused": self.paused,
+            "browsers": [
+                {
+                    "browser": answer.browser,
+                    "error": answer.error,
+                    "tabs": [{"origin": tab.origin, "tab": tab.ordinal, "title": tab.title} for tab in tabs],
+                }
+                for answer, tabs in self.answers
+            ],
+            "problem": self.problem,
+        }
 
 
 @click.command()
 @click.argument("target", required=False)
 @click.option("--resume", is_flag=True, help="Resume TARGET; asks at the terminal.")
-def pause(target: str | None, *, resume: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/TROUBLESHOOTING.md).")
+def pause(target: str | None, *, resume: bool, as_json: bool) -> None:
     """Pause a site or an MCP client in all browsers; without TARGET list what is paused.
 
     A site is a host (bank.example: all of its origins; *.bank.example: its subdomains too) or an origin
@@ -33,15 +64,17 @@ def pause(target: str | None, *, resume: bool) -> None:
     """
     if target is None:
         if resume:
-            raise click.UsageError("Say what to resume; `mcpb pause` lists what is paused.")
-        _list_paused()
+            raise click.UsageError("Name what to resume; `mcpb pause` lists what is paused.")
+        paused = _at_hub(_list_paused)
+        click.echo(for_terminal(_format_list(paused, as_json=as_json)))
         return
     if resume and _is_at_terminal():
         found = _at_hub(partial(_find_pause_target, target, is_to_resume=True))
         if not click.confirm(for_terminal(f"Resume {found}?", on=sys.stderr), err=True):
             return
-    done, failed = _at_hub(partial(_set_paused, target, paused=not resume))
-    click.echo(for_terminal("\n".join(done)))
+    change = _at_hub(partial(_set_paused, target, paused=not resume))
+    failed = list(_failure_lines(change))
+    click.echo(for_terminal(format_json(change.as_json()) if as_json else "\n".join(_change_lines(change))))
     if failed:
         click.echo(for_terminal("\n".join(failed), on=sys.stderr), err=True)
         sys.exit(1)
@@ -96,31 +129,48 @@ async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Targ
     return found
 
 
-async def _set_paused(text: str, hub: Hub, *, paused: bool) -> tuple[list[str], list[str]]:
-    """Pause or resume; return the lines of what was done and of what failed."""
-    from bridge.state.pause_control import affected_tabs, browser_name, live_browsers, tab_line
-    from bridge.state.pause_control import change_pause as pause_in
+async def _set_paused(text: str, hub: Hub, *, paused: bool) -> _Change:
+    """Pause or resume in all browsers."""
+    from bridge.state.pause_control import affected_tabs, change_pause, live_browsers
 
     target = await _find_pause_target(text, hub, is_to_resume=not paused)
     browsers = live_browsers(hub.router.registry)
-    answers, problem = await pause_in(hub.pauses, browsers, target, paused=paused)
-    goes = "paused" if paused else "resumed"
-    done = [f"{answer.browser}: {target} is {goes}." for answer in answers if not answer.error]
-    failed = [f"{each.browser}: {target} is not {goes}: {each.error}" for each in answers if each.error]
-    if not browsers:
-        done = [f"{target} is {goes}. No browser is connected now; it applies as soon as one connects."]
-    elif paused:
-        tabs = [(browser_name(each), tab) for each in browsers for tab in affected_tabs(each, target)]
-        lines = [f"  {browser}: {tab_line(tab)}" for browser, tab in tabs]
-        done += ["Open tabs that it affects:", *lines] if lines else ["No open tab is affected."]
-    return done, [*failed, problem] if problem else failed
+    answers, problem = await change_pause(hub.pauses, browsers, target, paused=paused)
+    tabs = [affected_tabs(browser, target) if paused else [] for browser in browsers]
+    return _Change(target, paused, list(zip(answers, tabs, strict=True)), problem)
 
 
-def _list_paused() -> None:
+def _change_lines(change: _Change) -> Iterator[str]:
+    from bridge.state.pause_control import tab_line
+
+    goes = "paused" if change.paused else "resumed"
+    if not change.answers:
+        yield f"{change.target} is {goes}. No browser is connected now; it applies as soon as one connects."
+        return
+    for answer, _ in change.answers:
+        if not answer.error:
+            yield f"{answer.browser}: {change.target} is {goes}."
+    if change.paused:
+        lines = [f"  {answer.browser}: {tab_line(tab)}" for answer, tabs in change.answers for tab in tabs]
+        yield from ["Open tabs that it affects:", *lines] if lines else ["No open tab is affected."]
+
+
+def _failure_lines(change: _Change) -> Iterator[str]:
+    goes = "paused" if change.paused else "resumed"
+    for answer, _ in change.answers:
+        if answer.error:
+            yield f"{answer.browser}: {change.target} is not {goes}: {answer.error}"
+    if change.problem:
+        yield change.problem
+
+
+async def _list_paused(hub: Hub) -> list[Target]:
     from bridge.state.pause_control import paused_targets
 
-    async def read_paused(hub: Hub) -> list[str]:
-        return list(map(str, paused_targets(hub.router.registry)))
+    return paused_targets(hub.router.registry)
 
-    found = _at_hub(read_paused)
-    click.echo(for_terminal("\n".join(found)) or "Nothing is paused.")
+
+def _format_list(paused: list[Target], *, as_json: bool) -> str:
+    if as_json:
+        return format_json({"paused": list(map(asdict, paused))})
+    return "\n".join(map(str, paused)) or "Nothing is paused."

@@ -54,6 +54,7 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         "mcpb call --json": collect_member_types(trio.run(make_call_documents), opaque=["inputSchema"]),
         "mcpb doctor --json": collect_member_types([make_sample_json(DoctorReport)]),
         "mcpb install-native-host --json": plan,
+        "mcpb pause --json": collect_member_types(make_pause_documents()),
         "mcpb status --json": collect_member_types(trio.run(make_status_documents, home)),
         "mcpb tools --json": collect_member_types(
             [json.loads(run_mcpb("mcpb tools --json").stdout)], opaque=["inputSchema", "outputSchema"]
@@ -66,6 +67,13 @@ def make_approval_documents() -> list[Any]:
     """Approve a site, then list it as JSON."""
     run_mcpb(f"mcpb allow {_SHOP} act --client Claude --for 1h")
     return [json.loads(run_mcpb("mcpb allow --json").stdout)]
+
+
+def make_pause_documents() -> list[Any]:
+    """Pause a site, then list it as JSON."""
+    paused = json.loads(run_mcpb("mcpb pause --json localhost").stdout)
+    browsers = [{"browser": "text", "error": "text", "tabs": [{"origin": "text", "tab": 1, "title": "text"}]}]
+    return [{**paused, "browsers": browsers}, json.loads(run_mcpb("mcpb pause --json").stdout)]
 
 
 def make_audit_documents(home: Path) -> list[Any]:

@@ -56,6 +56,7 @@ def browser_with(*sessions: wire.Session) -> Browser:
         ("bank.example", "bank.example"),
         ("Bank.example/login", "bank.example"),
         ("*.bank.example", "*.bank.example"),
+        ("https://*.bank.example", "https://*.bank.example"),
         ("bank.example:8443", "https://bank.example:8443"),
         ("http://bank.example", "http://bank.example"),
         ("http://bank.example:80", "http://bank.example"),
@@ -338,6 +339,42 @@ async def test_without_a_target_it_lists_what_is_paused(mcpb_home: Path) -> None
     assert done.output.splitlines() == [BANK, "a client (session 01234567)", "Claude Code (session 5e551011)"]
 
 
+async def test_json_lists_the_browsers_of_a_pause_with_their_tabs_and_errors(mcpb_home: Path) -> None:
+    tabs = wire.Tabs(tabs=[tab(1, "http://localhost:3000", title="Shop"), tab(2, BANK, ordinal=1)])
+    rejects = no(Code.INVALID_PARAMS, "that is no site")
+    async with (
+        browser(mcpb_home, "p1", yes, tabs, clients()),
+        browser(mcpb_home, "p2", rejects, browser_pid=200),
+    ):
+        done = await mcpb_pause("localhost", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout) == {
+        "target": {"site": "localhost", "session": "", "title": ""},
+        "paused": True,
+        "browsers": [
+            {
+                "browser": "Chromium 156",
+                "error": "",
+                "tabs": [{"origin": "http://localhost:3000", "tab": 1, "title": "Shop"}],
+            },
+            {"browser": "Chromium 156", "error": "that is no site", "tabs": []},
+        ],
+        "problem": "",
+    }
+
+
+async def test_json_lists_what_is_paused(mcpb_home: Path) -> None:
+    paused = wire.Paused(sites=[BANK], sessions=[CLAUDE.id])
+    async with browser(mcpb_home, "p1", yes, paused, clients(CLAUDE)):
+        done = await mcpb_pause("--json")
+    assert json.loads(done.stdout) == {
+        "paused": [
+            {"site": BANK, "session": "", "title": ""},
+            {"site": "", "session": CLAUDE.id, "title": "Claude Code"},
+        ]
+    }
+
+
 async def test_nothing_paused_is_said(mcpb_home: Path) -> None:
     async with browser(mcpb_home, "p1"):
         assert (await mcpb_pause()).output == "Nothing is paused.\n"
@@ -346,4 +383,4 @@ async def test_nothing_paused_is_said(mcpb_home: Path) -> None:
 def test_resuming_nothing_in_particular_is_wrong_usage() -> None:
     done = CliRunner().invoke(main, ["pause", "--resume"])
     assert done.exit_code == 2
-    assert "Say what to resume; `mcpb pause` lists what is paused." in done.output
+    assert "Name what to resume; `mcpb pause` lists what is paused." in done.output
