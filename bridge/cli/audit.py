@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from bridge.cli.columns import Columns
+from bridge.cli.group import NO_SPACE
 from bridge.state import audit_rows
 from bridge.state.audit_reader import Filter, follow_log, list_outcomes, read_recent
 from native_host.protocol.untrusted_text import for_terminal
@@ -106,7 +107,7 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        if error.errno == errno.EPIPE:
+        if error.errno in {errno.EPIPE, *NO_SPACE}:
             raise
         raise click.ClickException(f"{log} cannot be read: {error.strerror}") from None
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
@@ -40,12 +42,25 @@ _COMMANDS = {
 }
 """Module of each command, and the line that `mcpb --help` shows without importing it."""
 
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a full disk or of `/dev/full`, of files and of stdout."""
 _SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
 """Commands that report or change the registration: no automatic repair precedes them."""
 
 
 class _Commands(click.Group):
     """Commands by name, imported when they are called."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            where = f" {error.filename}" if error.filename else ""
+            click.echo(f"Error: cannot write{where}: {error.strerror}", err=True)
+            _discard_output()
+            sys.exit(1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -113,6 +128,14 @@ def _open_descriptors() -> None:
         except OSError:
             # The lowest one that is free, which is this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _discard_output() -> None:
+    """Discard what stdout does not take, or Python would report it again when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group("mcpb", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -48,7 +48,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 
     config, _ = load_for_reading()
 
-    async def watch_status(hub: Hub, _session: Session) -> BrokenPipeError | None:
+    async def watch_status(hub: Hub, _session: Session) -> OSError | None:
         last: Any = None
         await wait_clients_named(hub)
         while True:
@@ -69,7 +69,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
             if (now := (found, get_terminal_size())) != last:
                 try:
                     _show_status(found, as_json=as_json, is_watching=is_watching)
-                except BrokenPipeError as error:
+                except OSError as error:
                     return error
                 last = now
             if not is_watching:
@@ -77,7 +77,7 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
             await trio.sleep(_WATCH_S)
 
     if error := run_with_hub(new_session(), watch_status, config=config):
-        raise error  # the reader has gone: click ends quietly, where a nursery's group would be a traceback
+        raise error  # stdout takes no more: the group reports it, where a nursery would wrap it
 
 
 def _show_web_page(*, opens: bool) -> None:

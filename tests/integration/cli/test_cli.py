@@ -130,6 +130,18 @@ def test_a_bridge_whose_stdin_or_stdout_is_closed_ends_and_says_so_once(
     assert not log.exists() or b"jsonrpc" not in log.read_bytes()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "audit", "call list_page_tools", "doctor", "pause", "status --watch", "tools --json"],
+)
+def test_a_stdout_that_takes_nothing_is_reported_in_one_line(command: str, mcpb_home: Path) -> None:
+    log_calls(mcpb_home, "ok")
+    done = closing_at_start(">/dev/full", "-m", "bridge", *command.split())
+    assert done.returncode == 1
+    assert done.stderr == b"Error: cannot write: No space left on device\n"
+
+
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:
     done = await run("tools")
     assert f"{GET_CART} [note=]\n    {mark_of('http://localhost:8123')} [tab 1" in done.output
