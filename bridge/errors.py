@@ -61,7 +61,7 @@ _AGAIN = "List the tools again, then call what is there now."
 _LOOK = "Run `mcpb status` to see what is connected."
 
 _WORDS: dict[int, _Words] = {
-    Code.INVALID_PARAMS: _Words("The arguments are invalid", "Correct them and call again."),
+    Code.INVALID_PARAMS: _Words("Invalid arguments", "Correct them and call again."),
     Code.NO_SUCH_TAB: _Words("No such tab", _AGAIN),
     Code.TAB_NOT_CONTROLLABLE: _Words(
         "The browser lets no extension control that tab", "Open a web page in it, or use another tab."
@@ -72,8 +72,8 @@ _WORDS: dict[int, _Words] = {
     Code.NAVIGATED: _Words("The page went to another document", _AGAIN),
     Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the user who set it."),
     Code.RATE_LIMITED: _Words("Too many calls", "Wait, then call again."),
-    Code.NOT_YOURS: _Words("That tab is not this session's", "Use a tab of your own."),
-    Code.WIRE_VERSION: _Words("The parts of mcpb do not fit together", "See `mcpb status`."),
+    Code.NOT_YOURS: _Words("That tab is not yours", "Use a tab of your own."),
+    Code.WIRE_VERSION: _Words("mcpb and its extension have different versions", "Run `mcpb status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
 }
 _OTHER = _Words("The browser reported an error", _LOOK)

@@ -33,8 +33,8 @@ session_option = click.option(
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The tools as MCP sees them.")
-@click.option("--forget", metavar="ORIGIN", help="Instead forget the tools that were kept of a site.")
+@click.option("--json", "as_json", is_flag=True, help="Print the tools as JSON, as MCP clients get them.")
+@click.option("--forget", metavar="ORIGIN", help="Remove a site's cached tools, and list nothing.")
 @session_option
 @existing_channel_option
 def tools(*, as_json: bool, forget: str | None, session_name: str | None, existing_channel: bool) -> None:
@@ -65,10 +65,10 @@ def _forget_tools(origin: str) -> None:
             count = store.forget_site(origin)
         except StoreError as error:
             raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
-    tools = f"{count} tool{'' if count == 1 else 's'}"
-    click.echo(for_terminal(f"Forgot {tools} of {origin}." if count else f"Nothing was kept of {origin}."))
+    tools = f"{count} cached tool{'' if count == 1 else 's'}"
+    click.echo(for_terminal(f"Removed {tools} of {origin}." if count else f"{origin} has no cached tools."))
     if count:
-        click.echo("A page of it that is open may let its tools be kept again.")
+        click.echo("An open page of this site may have its tools cached again.")
 
 
 @click.command()

@@ -222,7 +222,7 @@ def _format_errors(error: jsonschema_rs.ValidationError, arguments: dict[str, An
     path = error.instance_path
     match error.kind:
         case Kind.Required(property=name):
-            yield _format_error([*path, name], "is required")
+            yield _format_error([*path, name], "is missing")
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
             yield from (_format_error([*path, name], _UNKNOWN) for name in names)
         case Kind.FalseSchema() if error.schema_path[-1:] == ["additionalProperties"]:

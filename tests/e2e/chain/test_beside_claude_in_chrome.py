@@ -315,7 +315,7 @@ def test_both_are_used_and_ours_neither_sees_nor_touches_theirs(beside: Beside, 
         echo = beside.chain.name("echo")
         beside.thread.run(until_listed, tools.client, lambda names: echo in names)
         assert tools.done(echo, text="hello").text == "echo: hello"
-        assert "not this session's" in tools.refused("get_page_text", tabId=reader.tab_id)
+        assert "That tab is not yours" in tools.refused("get_page_text", tabId=reader.tab_id)
     assert beside.heard("mcp_connected") == connected
 
 

@@ -162,11 +162,11 @@ def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_ho
         )
         done = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
         assert done.exit_code == 0
-        assert done.output.startswith("Forgot 2 tools of https://shop.example.\n")
+        assert done.output.startswith("Removed 2 cached tools of https://shop.example.\n")
         assert store.refresh()
         assert {kept.origin for kept in store.tools()} == {"https://other.example"}
     again = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
-    assert again.output == "Nothing was kept of https://shop.example.\n"
+    assert again.output == "https://shop.example has no cached tools.\n"
 
 
 @pytest.mark.usefixtures("mcpb_home")

@@ -251,7 +251,7 @@ async def test_arguments_that_nobody_can_read_are_refused_and_recorded(
     router.begin(Session("ours"), GET_CART, Arguments(raw), outcomes.append)
     (outcome,) = outcomes
     assert isinstance(outcome, bytes)
-    assert b"The arguments are invalid" in outcome
+    assert b"Invalid arguments" in outcome
     assert (transport.asked, words(records)) == ([], ["invalid_params"])
 
 

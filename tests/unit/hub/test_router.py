@@ -116,7 +116,9 @@ async def test_a_tab_that_another_session_opened_is_refused(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", wire.Tabs(tabs=[tab(1, owner="theirs")]), tools(1, "getCart"))
-    assert "not this session's" in failure_of(await router.call(Session("ours"), GET_CART, Arguments.of({})))
+    assert "That tab is not yours" in failure_of(
+        await router.call(Session("ours"), GET_CART, Arguments.of({}))
+    )
     assert transport.asked == []
 
 
@@ -125,7 +127,7 @@ async def test_arguments_that_json_cannot_carry_are_refused(
 ) -> None:
     transport.connect("h1", *one_page("getCart"))
     text = failure_of(await router.call(Session("ours"), GET_CART, Arguments.of({"n": float("nan")})))
-    assert "arguments are invalid" in text
+    assert "Invalid arguments" in text
     assert "Nothing was run" in text
 
 
