@@ -14,6 +14,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.registry import Browser, Registry
 from bridge.origins import get_host, get_web_origin
 from install.findings import (
+    Command,
     Finding,
     FindingCode,
     Level,
@@ -94,6 +95,8 @@ class UnlinkedHost(LinkedHost, frozen=True, kw_only=True):
 
     reason: str
     is_final: bool = False
+    command: Command | None = None
+    """Fixes it, if the host or mcpb names one."""
 
 
 class ObservedBrowser(LinkedHost, frozen=True, kw_only=True, rename="camel"):
@@ -159,6 +162,7 @@ def unlinked_finding(host: UnlinkedHost, where: Part) -> Finding:
             hop="socket",
             template="{reason}",
             values={"reason": public_value(host.reason)},
+            command=host.command,
             where=where,
         )
     return Finding(
@@ -227,14 +231,15 @@ def _tab_findings(browser: Browser, catalog: Catalog) -> Iterator[SeenTab]:
                 origin=single_line(tab.origin, MAX_ORIGIN_CHARS),
                 title=single_line(tab.title, MAX_TITLE_CHARS),
                 tools=callable_in.count(tab.tab_id),
-                is_silent=_is_open_to_extensions(tab) and browser.find_frame(tab.tab_id, 0) is None,
+                is_silent=is_without_script(browser, tab),
             )
 
 
-def _is_open_to_extensions(tab: wire.Tab) -> bool:
-    """Return whether a content script runs in a tab that was loaded after the extension."""
+def is_without_script(browser: Browser, tab: wire.Tab) -> bool:
+    """Return whether a tab shows a page in which a content script could be, and none has announced itself."""
     is_page = get_web_origin(tab.url) and get_host(tab.url) not in _CLOSED_TO_EXTENSIONS
-    return bool(is_page) and tab.status != "loading" and not tab.discarded
+    is_settled = tab.status != "loading" and not (tab.discarded or tab.error_page)
+    return bool(is_page) and is_settled and browser.find_frame(tab.tab_id, 0) is None
 
 
 # ── What is wrong with it ───────────────────────────────────────────────────────────────────────────────────

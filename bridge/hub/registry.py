@@ -82,6 +82,8 @@ class Browser(msgspec.Struct):
     paused: wire.Paused = msgspec.field(default_factory=wire.Paused)
     page_tools: dict[str, wire.Use] = msgspec.field(default_factory=dict)
     clients: list[wire.Client] = msgspec.field(default_factory=list)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
+    """Messages that its host has dropped, by the reason."""
     is_replayed: bool = False
     """Everything that was known before we came has been said."""
     lost_at: float | None = None
@@ -359,7 +361,7 @@ class Registry:
                 self._set_by_user(browser, message)
                 return
             case wire.HostClients():
-                browser.clients = message.clients
+                browser.clients, browser.dropped = message.clients, message.dropped
                 return
             case wire.TabChanged():
                 self._tab_changed(browser, message.tab)

@@ -12,8 +12,6 @@ import { Code, FROM_BROWSER_BYTES, HOST_NAME, jsonBytes, WireError } from "./wir
 export class Link {
   #port = chrome.runtime.connectNative(HOST_NAME);
   #end = new AbortController();
-  /** Unknown messages; counted, never answered. */
-  dropped = 0;
 
   /**
    * @param {(link: Link, message: any) => void} received

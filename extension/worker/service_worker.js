@@ -136,8 +136,7 @@ function received(link, message) {
   if (method === "host/clients") return setClients(params?.clients ?? []);
   if (method === "browser/cancel") return calls.cancel(link, params?.id);
   if (typeof method === "string" && id !== undefined) return void calls.serve(link, message);
-  if (method === undefined && questions.answered(link, message ?? {})) return;
-  link.dropped += 1;
+  if (method === undefined) questions.answered(link, message ?? {});
 }
 
 /**

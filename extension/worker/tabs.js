@@ -53,7 +53,7 @@ export class Tabs {
     // The focus of an extension window does not show which page the user sees.
     if (!tabs.some((tab) => tab.windowId === focused && isOwnPage(tab))) this.#focusedWindow = focused;
     const others = tabs.filter((tab) => !isOwnPage(tab));
-    const described = others.map(async (tab) => this.#describe(tab, await mainDocument(tab.id)));
+    const described = others.map(async (tab) => this.#describe(tab, await mainFrame(tab.id)));
     return (await Promise.all(described)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
   }
 
@@ -80,14 +80,14 @@ export class Tabs {
    */
   async refresh(tabId) {
     await this.loaded;
-    const [read, documentId] = await Promise.all([existing(tabId), mainDocument(tabId)]);
+    const [read, frame] = await Promise.all([existing(tabId), mainFrame(tabId)]);
     if (!read) return undefined;
     if (isOwnPage(read)) {
       if (this.#known.has(tabId)) await this.removed(tabId);
       return undefined;
     }
     if (this.#reading > 0) this.#meanwhile.add(tabId);
-    const tab = this.#describe(read, documentId);
+    const tab = this.#describe(read, frame);
     const changed = JSON.stringify(tab) !== JSON.stringify(this.#known.get(tabId));
     this.#known.set(tabId, tab);
     if (changed) this.#announce("browser/tabChanged", { tab });
@@ -145,11 +145,12 @@ export class Tabs {
 
   /**
    * @param {chrome.tabs.Tab} tab
-   * @param {string} documentId
+   * @param {chrome.webNavigation.GetFrameResultDetails | null} frame its main frame
    * @returns {Tab}
    */
-  #describe(tab, documentId) {
+  #describe(tab, frame) {
     const tabId = tab.id ?? chrome.tabs.TAB_ID_NONE;
+    const documentId = frame?.documentId ?? ""; // Firefox names none
     const url = tab.url ?? "";
     return {
       tabId,
@@ -167,6 +168,7 @@ export class Tabs {
       lastAccessed: tab.lastAccessed ?? 0,
       incognito: tab.incognito,
       discarded: tab.discarded,
+      errorPage: frame?.errorOccurred ?? false, // a download or an aborted load leaves the page: no error
       documentId,
     };
   }
@@ -195,17 +197,13 @@ export async function existing(tabId) {
   }
 }
 
-/**
- * The document that a tab shows; empty if the browser does not name it.
- *
- * @param {number} [tabId]
- */
-async function mainDocument(tabId) {
-  if (tabId === undefined || tabId === chrome.tabs.TAB_ID_NONE) return "";
+/** @param {number} [tabId] @returns {Promise<chrome.webNavigation.GetFrameResultDetails | null>} */
+async function mainFrame(tabId) {
+  if (tabId === undefined || tabId === chrome.tabs.TAB_ID_NONE) return null;
   try {
-    return (await chrome.webNavigation.getFrame({ tabId, frameId: 0 }))?.documentId ?? "";
+    return await chrome.webNavigation.getFrame({ tabId, frameId: 0 });
   } catch {
-    return ""; // the only way this fails: no tab with that id
+    return null; // the only way this fails: no tab with that id
   }
 }
 

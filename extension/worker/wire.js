@@ -6,7 +6,7 @@
  *   for?: string }} Message
  * @typedef {{ tabId: number, windowId: number, url: string, origin: string, title: string, status: string,
  *   active: boolean, focused: boolean, groupId: number | null, ordinal: number, owner: string | null,
- *   handedOver: boolean, lastAccessed: number, incognito: boolean, discarded: boolean, documentId: string }} Tab
+ *   handedOver: boolean, lastAccessed: number, incognito: boolean, discarded: boolean, errorPage: boolean, documentId: string }} Tab
  *   `documentId`: of the main frame; empty where the browser names none (Firefox)
  * @typedef {{ name: string } & Record<string, unknown>} Tool an MCP Tool, as the page gave it
  * @typedef {"webmcp" | "mcp-b" | "polyfill"} Via who runs a tool

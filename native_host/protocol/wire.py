@@ -204,6 +204,23 @@ class HostClients(Wire, kw_only=True):
     """All connected bridges, to everybody, whenever that changes."""
 
     clients: list[Client]
+    dropped: dict[str, int] = {}
+    """Messages that the host has dropped until then, by the reason (`DropReason`)."""
+
+
+class DropReason(enum.StrEnum):
+    """Reason why the host drops a message, or a client. docs/PROTOCOL.md has the same rows."""
+
+    LATE_RESPONSE = "late-response"
+    MESSAGE_WITHOUT_CALL = "message-without-call"
+    RESPONSE_WITHOUT_REQUEST = "response-without-request"
+    CLIENT_NOTIFICATION = "client-notification"
+    BROWSER_NOTIFICATION = "browser-notification"
+    BROWSER_MESSAGE = "browser-message"
+    CHUNK_ABORT = "chunk-abort"
+    UNREAD_REJECTION = "unread-rejection"
+    PAGE_NOTIFICATION = "page-notification"
+    SLOW_CLIENT = "slow-client"
 
 
 class HostReplayed(Wire, kw_only=True):
@@ -243,6 +260,8 @@ class Tab(Wire, kw_only=True):
     """Milliseconds since the epoch."""
     incognito: bool = False
     discarded: bool = False
+    error_page: bool = False
+    """The browser shows its own error page: the address could not be loaded."""
     document_id: str = ""
     """Document of the main frame; empty where the browser names none (Firefox)."""
 

@@ -21,8 +21,10 @@ _OF_ONE_TAB = {Kind.TAB, Kind.TAB_GONE, Kind.TOOLS, Kind.TOOLS_GONE, Kind.PAGE_N
 class AnnouncementCoalescer:
     """Puts announcements into the send queue of one client."""
 
-    def __init__(self, queue: SendQueue) -> None:
+    def __init__(self, queue: SendQueue, on_dropped: Callable[[], None]) -> None:
+        """Write to a queue; `on_dropped` is called for each notification of a page that is left out."""
         self._queue = queue
+        self._on_dropped = on_dropped
         self._page_news: OrderedDict[AnnouncementKey, None] = OrderedDict()
         """Queued notifications, the oldest first; the first ones may be written already."""
 
@@ -96,6 +98,7 @@ class AnnouncementCoalescer:
         self._page_news[key] = None
         if len(self._page_news) > PAGE_NEWS_WAITING:
             self._withdraw_about(next(iter(self._page_news)))
+            self._on_dropped()
 
     def _withdraw_about(self, key: AnnouncementKey) -> None:
         self._page_news.pop(key, None)

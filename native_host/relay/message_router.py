@@ -18,7 +18,7 @@ from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta
 from native_host.protocol.chunking import Outbox
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
 from native_host.protocol.validation_errors import describe_problem
-from native_host.protocol.wire import Code
+from native_host.protocol.wire import Code, DropReason
 from native_host.relay.replay import Announcement, Replay
 from native_host.relay.request_ids import IdInUseError, OpenElicitations, RequestIds, TooManyRequestsError
 
@@ -70,7 +70,8 @@ class MessageRouter:
         self.outbox = Outbox()
         self.largest_bytes = wire.CHUNKED_BYTES
         self.browser: wire.BrowserHello | None = None
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[DropReason] = Counter()
+        self._about_host = hello
         self._hello = jsonrpc.notification("host/hello", hello)
         self._clients: dict[str, _Client] = {}
         self._correlation = RequestIds()
@@ -78,6 +79,12 @@ class MessageRouter:
         self._replay = Replay()
         self._refusal: wire.HostError | None = None
         self.outbox.put("", self._hello)
+
+    def count_dropped(self, why: DropReason) -> None:
+        """Count a dropped message; the first of each kind is logged."""
+        if why not in self.dropped:
+            logger.warning("dropped a message (%s); further ones are only counted", why)
+        self.dropped[why] += 1
 
     # ── Clients come and go ─────────────────────────────────────────────────────────────────────────────────
 
@@ -177,7 +184,7 @@ class MessageRouter:
         if self._questions.answer(raw_id, client.connection):
             self.outbox.put("", b"".join(jsonrpc.answer(raw_id, message)))
         else:
-            self.dropped["answer to no question"] += 1
+            self.count_dropped(DropReason.RESPONSE_WITHOUT_REQUEST)
         return []
 
     def _client_notification(self, client: _Client, message: Envelope) -> list[Delivery]:
@@ -191,7 +198,7 @@ class MessageRouter:
                 return []
         except msgspec.DecodeError as error:
             logger.warning("client %s: %s: %s", client.connection, message.method, error)
-        self.dropped["notification of a client"] += 1
+        self.count_dropped(DropReason.CLIENT_NOTIFICATION)
         return []
 
     def _cancel(self, client: _Client, raw_id: bytes) -> None:
@@ -224,14 +231,14 @@ class MessageRouter:
             return self._announcement(message)
         except (UndecodableError, msgspec.DecodeError) as error:
             logger.warning("the browser sent what cannot be read: %s", error)
-            self.dropped["undecodable message of the browser"] += 1
+            self.count_dropped(DropReason.BROWSER_MESSAGE)
             return []
 
     def _answer(self, message: Envelope) -> list[Delivery]:
         shared = _decode_shared_id(message.id)
         asker = self._correlation.complete(shared)
         if asker is None:
-            self.dropped["late answer"] += 1
+            self.count_dropped(DropReason.LATE_RESPONSE)
             return []
         self._questions.close(shared)
         return [Delivery(asker.connection, jsonrpc.answer(asker.raw_id, message))]
@@ -241,7 +248,7 @@ class MessageRouter:
         asker = self._correlation.find(shared)
         raw_id = bytes(message.id)
         if asker is None:
-            self.dropped["message for an asker that is gone"] += 1
+            self.count_dropped(DropReason.MESSAGE_WITHOUT_CALL)
             if raw_id:
                 self._refuse_browser(raw_id, Code.GONE, "the client has gone")
             return []
@@ -257,7 +264,7 @@ class MessageRouter:
         if len(self.outbox) < _REFUSALS_WAIT_BELOW:
             self.outbox.put("", jsonrpc.failure(raw_id, code, text))
         else:
-            self.dropped["refusal that the browser does not read"] += 1
+            self.count_dropped(DropReason.UNREAD_REJECTION)
 
     def _announcement(self, message: Envelope) -> list[Delivery]:
         method, params = message.method, bytes(message.params)
@@ -268,7 +275,7 @@ class MessageRouter:
             if self.browser.wire != wire.WIRE_VERSION:
                 return self._refuse_extension(self.browser)
         elif method not in wire.ANNOUNCEMENTS:
-            self.dropped["notification of the browser"] += 1
+            self.count_dropped(DropReason.BROWSER_NOTIFICATION)
             return []
         had_tabs = self._replay.has_tabs
         announced = self._replay.keep(method, params)
@@ -285,9 +292,14 @@ class MessageRouter:
         return [Delivery(connection, said, meta=announcement.meta) for connection in hearing]
 
     def _refuse_extension(self, hello: wire.BrowserHello) -> list[Delivery]:
-        theirs, ours = hello.wire, wire.WIRE_VERSION
-        command = "mcpb extension" if theirs < ours else "mcpb install-native-host"
-        text = f"the extension speaks wire version {theirs}, the installed mcpb speaks {ours}"
+        theirs, ours, is_firefox = hello.wire, wire.WIRE_VERSION, hello.extension.id == wire.FIREFOX_ID
+        is_older = theirs < ours
+        old_part = "the extension" if is_older else "mcpb"
+        command = f"mcpb extension{' --firefox' * is_firefox}" if is_older else "mcpb install-native-host"
+        text = (
+            f"The mcpb extension {hello.extension.version} speaks wire version {theirs}, the native host "
+            f"{self._about_host.version} speaks {ours}: update {old_part}, then reload the extension."
+        )
         self._refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
         self.outbox.put("", jsonrpc.notification("host/error", self._refusal))
         return [_say_last(client, self._refusal) for client in self._clients.values() if client.hello]
@@ -309,7 +321,7 @@ class MessageRouter:
     def _transfer_refused(self, abort: wire.ChunkAbort) -> list[Delivery]:
         key = self.outbox.key_of(abort.transfer)
         if key is None:
-            self.dropped["abort of no transfer"] += 1
+            self.count_dropped(DropReason.CHUNK_ABORT)
             return []
         text = f"the browser could not put the call together: {abort.reason}"
         return self._fail_transfer(key, Code.TOO_LARGE, text)
@@ -333,7 +345,8 @@ class MessageRouter:
             for client in known
             if client.hello
         ]
-        body = jsonrpc.notification("host/clients", wire.HostClients(clients=clients))
+        dropped = {why.value: count for why, count in self.dropped.items()}
+        body = jsonrpc.notification("host/clients", wire.HostClients(clients=clients, dropped=dropped))
         self.outbox.put_newest("host/clients", body)
         meta = AnnouncementMeta(AnnouncementKey(Kind.CLIENTS))
         return [Delivery(client.connection, (body,), meta=meta) for client in known]

@@ -24,7 +24,7 @@ from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import AnnouncementMeta
 from native_host.protocol.framing import FrameError, split_frame
-from native_host.protocol.wire import Code
+from native_host.protocol.wire import Code, DropReason
 from native_host.relay.browser_adapter import AdapterOutput, BrowserAdapter
 from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import Delivery, MessageRouter
@@ -64,11 +64,11 @@ def record_of(place: Endpoint, extension_origin: str, browser_pid: int, channel:
 class _Client:
     """One accepted connection."""
 
-    def __init__(self, connection: str, stream: trio.SocketStream) -> None:
+    def __init__(self, connection: str, stream: trio.SocketStream, on_dropped: Callable[[], None]) -> None:
         self.connection = connection
         self.reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
         self.writer = MessageWriter(stream.socket.fileno())
-        self._newest = AnnouncementCoalescer(self.writer.queue)
+        self._newest = AnnouncementCoalescer(self.writer.queue, on_dropped)
         self.is_closing = False
         self.introduced = trio.Event()
         self.scope = trio.CancelScope()
@@ -286,7 +286,8 @@ class RelayServer:
             return
         endpoint.tune(stream)
         self._accepted += 1
-        client = _Client(f"{self._place.instance}-{self._accepted}", stream)
+        on_dropped = partial(self._router.count_dropped, DropReason.PAGE_NOTIFICATION)
+        client = _Client(f"{self._place.instance}-{self._accepted}", stream, on_dropped)
         self._clients[client.connection] = client
         self._deliver(self._router.on_connected(client.connection))
         self._flush()
@@ -383,6 +384,7 @@ class RelayServer:
 
     def _drop_laggard(self, client: _Client) -> None:
         logger.warning("client %s is dropped: it does not read what it asked for", client.connection)
+        self._router.count_dropped(DropReason.SLOW_CLIENT)
         client.writer.withdraw_all()
         text = f"more than {wire.CLIENT_BACKLOG_BYTES} bytes waited to be read by this client"
         client.dismiss(_error(Code.TOO_LARGE, text))

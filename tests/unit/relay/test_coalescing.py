@@ -22,8 +22,12 @@ class Slow:
 
     def __init__(self, replay: Replay) -> None:
         self.queue = SendQueue()
-        self._newest = AnnouncementCoalescer(self.queue)
+        self.dropped = 0
+        self._newest = AnnouncementCoalescer(self.queue, self._count_dropped)
         self._replay = replay
+
+    def _count_dropped(self) -> None:
+        self.dropped += 1
 
     def announce(self, announced: str, /, **params: Any) -> None:
         for method, raw, meta in self._replay.keep(announced, json.dumps(params).encode()):
@@ -178,6 +182,7 @@ def test_of_too_many_different_notifications_of_pages_the_newest_are_heard(
     for number in range(10):
         slow.announce("browser/pageNotification", **tools(1), method=str(number))
     assert [params["method"] for _, params in slow.read()] == ["7", "8", "9"]
+    assert slow.dropped == 7
 
 
 def test_notifications_that_went_with_their_tabs_leave_room_for_others(

@@ -9,7 +9,7 @@ import pytest
 
 from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import wire
-from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES
+from native_host.protocol.wire import CHUNKED_BYTES, CLIENT_IN_FLIGHT, TO_BROWSER_BYTES, DropReason
 from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import MessageRouter
 
@@ -173,7 +173,7 @@ def test_of_the_reports_of_each_call_the_newest_is_enough_and_questions_and_even
     talk: Conversation,
 ) -> None:
     queue = SendQueue()
-    waiting = AnnouncementCoalescer(queue)
+    waiting = AnnouncementCoalescer(queue, lambda: None)
     for raw_id in (7, 8):
         talk.client("ab-1", id=raw_id, method="browser/executeTool", params={})
     for progress in (1, 2, 3):
@@ -343,7 +343,18 @@ def test_unknown_notifications_are_dropped_and_counted(talk: Conversation) -> No
     talk.client("ab-1", method="browser/tabs", params={"tabs": []})
     talk.browser(method="browser/unheardOf", params={})
     assert talk.to("ab-2") == []
-    assert talk.board.dropped == {"notification of a client": 1, "notification of the browser": 1}
+    assert talk.board.dropped == {DropReason.CLIENT_NOTIFICATION: 1, DropReason.BROWSER_NOTIFICATION: 1}
+
+
+def test_each_client_receives_the_counts_of_dropped_messages_when_clients_change(
+    talk: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        talk.browser(method="browser/unheardOf", params={})
+    talk.client("ab-1", method="bridge/sessions", params={"sessions": []})
+    (told,) = [message for message in talk.to("ab-1") if message["method"] == "host/clients"]
+    assert told["params"]["dropped"] == {"browser-notification": 3}
+    assert len(caplog.records) == 1
 
 
 def test_a_request_of_the_extension_without_an_asker_is_refused(talk: Conversation) -> None:
@@ -358,7 +369,7 @@ def test_a_browser_that_asks_what_nobody_can_answer_and_does_not_read_cannot_mak
         talk.browser(id=f"ext:{number}", method="browser/pageRequest", params={})
         talk.browser(**{"id": f"ext:{number}", "method": "browser/pageRequest", "for": "ab-9:1"})
     assert len(talk.to_browser()) == 10_000
-    assert talk.board.dropped["refusal that the browser does not read"] == 30_000
+    assert talk.board.dropped[DropReason.UNREAD_REJECTION] == 30_000
 
 
 def test_a_call_over_the_browser_s_limit_travels_in_pieces(talk: Conversation) -> None:
