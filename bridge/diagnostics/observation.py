@@ -60,6 +60,7 @@ from native_host.protocol.untrusted_text import (
 from native_host.protocol.validation_errors import describe_problem
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
+from native_host.system.problem import Problem
 
 
 async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
@@ -189,7 +190,14 @@ def unlinked_host(record: Record, problem: LinkProblem | None) -> UnlinkedHost:
         brand=single_line(record.browser, MAX_TITLE_CHARS),
         reason=problem.text if problem else "it accepts the connection and says nothing",
         is_final=problem is not None and problem.is_final,
+        command=_remedy(problem.text) if problem else None,
     )
+
+
+def _remedy(text: str) -> Command | None:
+    """Return the command of mcpb that a problem names; a host's word is not passed on as another command."""
+    name, *arguments = text.commands[0].split() if isinstance(text, Problem) and text.commands else [""]
+    return mcpb_command(*arguments) if name == "mcpb" else None
 
 
 async def _ping_extension(links: NativeLinks, host: str) -> Answer:

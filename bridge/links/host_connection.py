@@ -32,10 +32,7 @@ from native_host.system.problem import Problem
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
-_UPDATE = (
-    "Update the older side from a clone that is up to date: install/install.sh "
-    "(or: pipx install --force DIR, then mcpb install-native-host && mcpb extension)"
-)
+_REGISTER = "mcpb install-native-host"
 
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger("bridge.wire")
@@ -353,9 +350,15 @@ def _check_wire(params: Wire) -> None:
             who = f"extension {extension.version}"
         case _:
             return
-    if theirs != wire.WIRE_VERSION:
-        ours = f"this bridge {__version__} speaks {wire.WIRE_VERSION}"
-        raise LinkError(f"The {who} speaks wire version {theirs}, {ours}. {_UPDATE}", is_final=True)
+    ours = wire.WIRE_VERSION
+    if theirs == ours:
+        return
+    text = f"The {who} speaks wire version {theirs}, this bridge {__version__} speaks {ours}: "
+    if theirs < ours:
+        text += "reload the extension, which then starts the present host. If that does not help, run: "
+        raise LinkError(Problem(text + _REGISTER, _REGISTER), is_final=True)
+    text += "restart the MCP client; if an mcpb command reports this, update mcpb with install/install.sh."
+    raise LinkError(text, is_final=True)
 
 
 def _with_remedy(error: wire.HostError) -> str:

@@ -5,11 +5,13 @@
  * worker. A host that is missing, reports an error or never sends hello is not worth keeping the worker awake: only an
  * alarm and `nudge` (a frame that becomes visible or changes its tools) start it again. For some minutes after the
  * extension was loaded a missing host is tried every few seconds, since the user may be installing mcpb.
+ *
+ * A host of another wire version stays connected, so that bridges learn both versions from it; its messages are ignored.
  */
 
 import { isFirefox } from "./firefox.js";
 import { Link } from "./host_connection.js";
-import { Code, notification, WIRE_VERSION } from "./wire.js";
+import { notification, WIRE_VERSION } from "./wire.js";
 
 /**
  * @import { LastError } from "./last_error.js"
@@ -29,6 +31,8 @@ const HELLO_MS = 10_000;
 /** Attempts without a hello before the worker is allowed to sleep. */
 const PATIENCE = 7;
 const NUDGE_PAUSE_MS = 1_000;
+/** Before a host of another wire version is replaced, which may have been updated meanwhile. */
+const REJECTED_PAUSE_MS = 30_000;
 /** How long, and how often, a missing host is expected to be registered. Trying starts no process. */
 const EXPECTED_MS = 5 * 60_000;
 const EXPECTED_PAUSE_MS = 3_000;
@@ -46,6 +50,8 @@ export class NativePort {
   /** @type {ReturnType<typeof setTimeout> | undefined} until the host must have said hello */
   #patience;
   #opening = false;
+  /** The host speaks another version of the wire. */
+  #rejected = false;
   #failures = 0;
   #openedAt = 0;
   #triedAt = 0;
@@ -69,6 +75,7 @@ export class NativePort {
 
   /** Connect, unless that has been done. */
   async connect() {
+    if (this.#rejected) this.#hangUp();
     if (this.#link || this.#opening) return;
     clearTimeout(this.#timer);
     this.#due = Infinity;
@@ -99,14 +106,16 @@ export class NativePort {
       (from, reason) => this.#ended(from, reason),
     );
     this.#link = link;
-    this.#patience = setTimeout(() => this.#hangUp(link, `it said nothing for ${HELLO_MS / 1000} s`), HELLO_MS);
+    const silence = `it said nothing for ${HELLO_MS / 1000} s`;
+    this.#patience = setTimeout(() => (link.close(), this.#ended(link, silence)), HELLO_MS);
     link.post(notification("browser/hello", hello));
     this.events.opened(link);
   }
 
   /** Connect because a host would be used now, unless an attempt runs or has just ended. */
   nudge() {
-    this.#tryWithin(Math.max(0, this.#triedAt + NUDGE_PAUSE_MS - Date.now()));
+    const pause = this.#rejected ? REJECTED_PAUSE_MS : NUDGE_PAUSE_MS;
+    this.#tryWithin(Math.max(0, this.#triedAt + pause - Date.now()));
   }
 
   /** The extension was loaded just now: its host is registered soon, if it is not already. */
@@ -118,7 +127,7 @@ export class NativePort {
   /** Plan an attempt, unless a sooner one is planned or one is under way. @param {number} ms */
   #tryWithin(ms) {
     const due = Date.now() + ms;
-    if (this.#link || this.#opening || this.#due <= due) return;
+    if ((this.#link && !this.#rejected) || this.#opening || this.#due <= due) return;
     clearTimeout(this.#timer);
     this.#due = due;
     this.#timer = setTimeout(() => void this.connect(), ms);
@@ -135,7 +144,8 @@ export class NativePort {
    * @param {any} message
    */
   #received(link, message) {
-    if (message?.method === "host/hello") return this.#greeted(link, message.params);
+    if (this.#rejected) return;
+    if (message?.method === "host/hello") return this.#greeted(message.params);
     if (message?.method === "host/error") return this.#complained(link, message.params);
     this.events.received(link, message);
   }
@@ -158,13 +168,10 @@ export class NativePort {
     this.events.changed();
   }
 
-  /**
-   * @param {Link} link
-   * @param {HostHello} host
-   */
-  #greeted(link, host) {
+  /** @param {HostHello} host */
+  #greeted(host) {
     clearTimeout(this.#patience);
-    if (host.wire !== WIRE_VERSION) return this.#refuse(link, host);
+    if (host.wire !== WIRE_VERSION) return this.#reject(host);
     this.host = host;
     this.last.ended();
     this.trouble = null;
@@ -174,20 +181,10 @@ export class NativePort {
     this.events.changed();
   }
 
-  /**
-   * @param {Link} link
-   * @param {HostHello} host
-   */
-  #refuse(link, host) {
+  /** @param {HostHello} host */
+  #reject(host) {
+    this.#rejected = true;
     const ours = chrome.runtime.getManifest().version;
-    link.post(
-      notification("host/error", {
-        code: Code.WIRE_VERSION,
-        message: `The extension ${ours} speaks wire ${WIRE_VERSION}, the host ${host.version} wire ${host.wire}.`,
-      }),
-    );
-    link.close();
-    this.#forget();
     const older = host.wire < WIRE_VERSION ? "the native host" : "this extension";
     const what =
       `This extension (${ours}) speaks version ${WIRE_VERSION} of the wire and the native host ` +
@@ -196,10 +193,10 @@ export class NativePort {
     this.#rest({ what, command: host.wire < WIRE_VERSION ? INSTALL : UPDATE });
   }
 
-  /** Give up on a host that is there, as if it had ended. @param {Link} link @param {string} reason */
-  #hangUp(link, reason) {
-    link.close();
-    this.#ended(link, reason);
+  /** Replace a host of another wire version: the next one may have the right one. */
+  #hangUp() {
+    this.#link?.close();
+    this.#forget();
   }
 
   /**
@@ -208,6 +205,7 @@ export class NativePort {
    */
   #ended(link, reason) {
     if (this.#link !== link) return;
+    if (this.#rejected) return this.#forget();
     const greeted = this.host !== null;
     this.last.failed(reason);
     this.#forget();
@@ -241,6 +239,7 @@ export class NativePort {
     clearTimeout(this.#patience);
     this.#link = null;
     this.host = null;
+    this.#rejected = false;
     this.events.ended();
   }
 

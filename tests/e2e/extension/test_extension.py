@@ -230,6 +230,23 @@ class TestModules:
         assert first == "http://closed.example/ did not load: Error code 2152398861."
         assert second == "loaded"
 
+    def test_a_host_of_another_wire_version_stays_connected_until_the_user_looks(self, modules: Tab) -> None:
+        """Bridges learn both versions from it. The next host may be of the right one."""
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        rejected, replaced = modules.evaluate("""(async () => {
+            const state = () => [ports.map(({ disconnected }) => disconnected), native.host?.wire ?? null,
+                native.trouble?.command ?? null, native.resting];
+            ports[0].say({ method: "host/hello", params: { wire: 0, version: "0.1.0" } });
+            native.nudge();
+            const rejected = state();
+            await native.connect();
+            greet();
+            return [rejected, state()];
+        })()""")
+        assert rejected == [[False], None, "mcpb install-native-host", True]
+        assert replaced == [[True, False], 1, None, False]
+
     def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
         mended, same, deep = modules.evaluate("""load("json_safety.js").then(({ decodable }) => {
             const fine = { a: [1, "é😀"], b: null, ["__proto__"]: true };

@@ -226,8 +226,10 @@ def test_a_host_that_cannot_be_spoken_with_is_named_with_its_process_and_its_bro
 
 
 def test_a_host_of_another_wire_is_a_fault_of_its_own_kind() -> None:
-    finding = unlinked_finding(silent(reason="it speaks wire version 0", is_final=True), CHROMIUM_NAME)
+    host = silent(reason="it speaks wire version 0", is_final=True, command=mcpb_command("extension"))
+    finding = unlinked_finding(host, CHROMIUM_NAME)
     assert (finding.code, finding.text) == ("wire-version", "it speaks wire version 0")
+    assert finding.command == mcpb_command("extension")
 
 
 # ── The whole ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -663,17 +663,31 @@ async def test_a_host_that_does_not_begin_with_its_hello_is_closed(links: Links)
     assert links.offered == []
 
 
-async def test_another_wire_version_is_remembered_and_says_what_to_run(links: Links) -> None:
+@pytest.mark.parametrize(
+    ("spoken", "commands", "remedy"),
+    [
+        (0, ("mcpb install-native-host",), "reload the extension"),
+        (
+            2,
+            (),
+            "restart the MCP client; if an mcpb command reports this, update mcpb with install/install.sh",
+        ),
+    ],
+)
+async def test_another_wire_version_is_remembered_and_says_what_to_run(
+    links: Links, spoken: int, commands: tuple[str, ...], remedy: str
+) -> None:
     async with PlayedHost.in_directory(links.directory) as host:
         with trio.fail_after(SOON_S):
             await host.accept()
             hello = host_hello(host.instance)
-            hello.wire = 2
+            hello.wire = spoken
             await host.say("host/hello", hello)
             await until(lambda: host.instance in links.problems)
         problem = links.problems[host.instance]
-    assert "native host 0.2.0 speaks wire version 2" in problem.text
-    assert "install/install.sh" in problem.text
+    assert f"native host 0.2.0 speaks wire version {spoken}, this bridge 0.2.0 speaks 1: " in problem.text
+    assert getattr(problem.text, "commands", ()) == commands
+    assert remedy in problem.text
     assert problem.retry_at == float("inf")
 
 
