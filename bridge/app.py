@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,7 +25,6 @@ from bridge.hub.audit_records import AuditSink, FinishedCall, Record, to_each
 from bridge.hub.client_session import Session, ToolSet
 from bridge.hub.policy import Policy
 from bridge.hub.public_names import MAX_NAME, longest_name
-from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.native_hosts import NativeLinks
@@ -45,6 +44,7 @@ from native_host.system import malloc
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home
 
 if TYPE_CHECKING:
+    from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.holder_processes import HolderProcesses
     from native_host.existing_channel.published_socket import Publication
 
@@ -79,6 +79,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
     terms = _make_terms(config)
+    diagnosis = cache(partial(_connection_diagnosis, links, config.existing_channel, holders))
     approvals = Approvals(_state_directory())
 
     def rules_of(session_id: str) -> wire.SessionRules:
@@ -88,7 +89,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
     with closing(SqliteToolStore(_state_directory(), cached_days=config.cached_days)) as store:
         router = Router(
             links,
-            lambda registry: _connection_problem(registry, links, config.existing_channel, holders),
+            lambda registry: diagnosis().find_problem(registry),
             terms=terms,
             store=store,
             keep=keep,
@@ -547,10 +548,10 @@ def _working_folder() -> str:
         return ""
 
 
-def _connection_problem(
-    registry: Registry, links: NativeLinks, settings: ChannelSettings, holders: HolderProcesses | None
-) -> str:
+def _connection_diagnosis(
+    links: NativeLinks, settings: ChannelSettings, holders: HolderProcesses | None
+) -> ConnectionDiagnosis:
     # A bridge whose pages offer tools never imports the diagnosis.
-    from bridge.diagnostics.connection_problem import diagnose_connection  # noqa: PLC0415
+    from bridge.diagnostics.connection_problem import ConnectionDiagnosis  # noqa: PLC0415
 
-    return diagnose_connection(registry, links, settings, holders.explain_missing if holders else None)
+    return ConnectionDiagnosis(links, settings, holders.explain_missing if holders else None)

@@ -137,7 +137,8 @@ def find_nearest(name: str, browsers: Sequence[Browser]) -> str:
 
 def browser_of_program(program: str, browsers: Sequence[Browser]) -> Browser | None:
     """Return the first browser that may have this executable, by its whole path."""
-    named = [browser for browser in browsers if PurePosixPath(program).name in browser.programs]
+    name = PurePosixPath(program).name
+    named = [browser for browser in browsers if name in browser.programs]
     placed = [browser for browser in named if any(part in program for part in browser.installed)]
     return next(iter(placed or named), None)
 

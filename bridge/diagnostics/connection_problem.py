@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,13 +17,9 @@ from native_host.system.problem import Problem
 DOCTOR = "mcpb doctor"
 EXTENSION = "mcpb extension"
 _DEMO = "mcpb demo --serve"
-_NO_BROWSER = Problem(
-    "No browser is connected. Start one that has the extension; one that was running when mcpb was "
-    "registered connects within a minute, or at once when the extension's popup is opened. "
-    f"Without the extension, run: {EXTENSION}. To find out what is wrong, run: {DOCTOR}",
-    EXTENSION,
-    DOCTOR,
-)
+_NO_BROWSER = Problem(f"No browser is connected. To find out why, run: {DOCTOR}", DOCTOR)
+_EXAMINATION_S = 1.0
+"""Seconds for which the result of an examination holds; one takes some 20 ms."""
 _ONLY_A_CHANNEL = Problem(
     "Only the extension of Claude in Chrome is connected, which offers no page tools: they need "
     f"mcpb's own extension. To add it, run: {EXTENSION}",
@@ -51,7 +48,7 @@ class Problems(Protocol):
 def find_connection_problem(
     registry: Registry,
     links: Problems,
-    registration: Callable[[], str] = lambda: "",
+    files: Callable[[], str] = lambda: "",
     channel: Callable[[], str] = lambda: "",
 ) -> str:
     """Return the first missing connection with the command that repairs it; empty if pages offer tools.
@@ -59,7 +56,7 @@ def find_connection_problem(
     Args:
         registry: connected browsers.
         links: live hosts without a connection.
-        registration: checks the host manifests. It is called last: it takes about 10 ms of a bridge.
+        files: explains it by files and processes. It is called last: it takes some 20 ms.
         channel: describes the existing channel, on a line of its own.
     """
     if any(True for _ in registry.offers()):
@@ -84,7 +81,7 @@ def find_connection_problem(
             f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}",
             DOCTOR,
         )
-    return Problem.combine(registration() or _NO_BROWSER, channel())
+    return Problem.combine(files() or _NO_BROWSER, channel())
 
 
 def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
@@ -95,27 +92,42 @@ def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
     return missing.first_line() if channels and isinstance(missing, Problem) else missing
 
 
-def diagnose_connection(
-    registry: Registry,
-    links: Problems,
-    settings: ChannelSettings,
-    holder_problem: Callable[[Callable[[], str]], str] | None,
-) -> str:
-    """Return the connection problem of a running bridge: `find_connection_problem`.
+class ConnectionDiagnosis:
+    """Connection problems of a running bridge. Files and processes are examined at most once per second."""
 
-    Args:
-        registry: connected browsers.
-        links: live native hosts that are not linked.
-        settings: whether and where the existing channel is used.
-        holder_problem: returns why holders of the existing channel serve no browser; it takes a function that
-            looks for stopped hosts. None if the channel is not used.
-    """
-    channel = (
-        partial(holder_problem, partial(_find_stopped_host, settings))
-        if holder_problem
-        else partial(_hint_at_channel, settings)
-    )
-    return find_connection_problem(registry, links, find_registration_problem, channel)
+    def __init__(
+        self,
+        links: Problems,
+        settings: ChannelSettings,
+        holder_problem: Callable[[Callable[[], str]], str] | None,
+    ) -> None:
+        """Diagnose the links of a bridge.
+
+        Args:
+            links: live native hosts that are not linked.
+            settings: whether and where the existing channel is used.
+            holder_problem: returns why holders of the existing channel serve no browser; it takes a function
+                that looks for stopped hosts. None if the channel is not used.
+        """
+        self._links = links
+        self._explain_channel = (
+            partial(holder_problem, partial(_find_stopped_host, settings))
+            if holder_problem
+            else partial(_hint_at_channel, settings)
+        )
+        self._explained = ""
+        self._expires_at = 0.0
+
+    def find_problem(self, registry: Registry) -> str:
+        """Return the connection problem: `find_connection_problem`."""
+        return find_connection_problem(registry, self._links, self._explain_files, self._explain_channel)
+
+    def _explain_files(self) -> str:
+        now = time.monotonic()
+        if now >= self._expires_at:
+            self._explained = explain_files()
+            self._expires_at = now + _EXAMINATION_S
+        return self._explained
 
 
 def _hint_at_channel(settings: ChannelSettings) -> str:
@@ -134,18 +146,21 @@ def _find_stopped_host(settings: ChannelSettings) -> str:
     return ""
 
 
-def find_registration_problem() -> str:
-    """Return why no browser can start the native host, and the remedy; empty if a browser can."""
+def explain_files() -> str:
+    """Return why no browser is connected, according to files and processes, and the remedy."""
     # The checks take a tenth of a bridge's start to import, and most bridges never need them.
+    from bridge.diagnostics.browser_matching import Observations  # noqa: PLC0415
+    from bridge.diagnostics.report import explain_disconnection  # noqa: PLC0415
     from install.browsers import TableError  # noqa: PLC0415
-    from install.checks.check_report import first_fault  # noqa: PLC0415
+    from install.checks.check_report import examine  # noqa: PLC0415
+    from install.checks.running_browsers import hosts_started_by  # noqa: PLC0415
     from install.machine import this_machine  # noqa: PLC0415
 
+    machine = this_machine()
     try:
-        fault = first_fault(this_machine(), mcpb_home())
+        files = examine(machine, mcpb_home())
     except TableError as error:
         return error.problem
-    if fault is None:
-        return ""
-    text = f"No browser can start the native host: {fault.text}."
-    return Problem(f"{text} Run: {fault.command_line}", fault.command_line) if fault.command else text
+    started = hosts_started_by(machine, [browser.pid for browser in files.running])
+    hosts = {browser: host for host, browser in started.items()}
+    return explain_disconnection(Observations(files=files, hosts=hosts))

@@ -6,7 +6,7 @@ Its shape is that of `--json` and is stable: docs/TROUBLESHOOTING.md describes i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -39,10 +39,12 @@ from install.findings import (
 )
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol.untrusted_text import escape
+from native_host.system.problem import Problem
 
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
+_NO_BROWSER = "no browser is connected. Start one that has the extension."
 _FOR_THE_PERSON = {FindingCode.MANIFEST_MISSING, FindingCode.USER_DATA_DIR}
 """Commands that the user has to decide on: `--fix` registers no browser."""
 
@@ -107,20 +109,57 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Native hosts of other products: for information."""
 
 
-def make_report(looked: Observations, show: Show = show_all) -> DoctorReport:
-    """Return the report of all observations; `show` renders its values."""
+class _Judgement(NamedTuple):
+    browsers: list[KnownBrowser]
+    findings: list[Finding]
+    """In the order of the report."""
+    threats: list[Finding]
+    """Those that will keep a connected browser from connecting again."""
+
+    @property
+    def faults(self) -> list[Finding]:
+        """Return the faults, the one to fix first in front."""
+        return [finding for finding in self.findings if finding.level == "fault"]
+
+    @property
+    def waiting(self) -> list[Part]:
+        """Return the browsers that only have to be started."""
+        return [finding.where for finding in self.findings if finding.code == FindingCode.NOT_RUNNING]
+
+
+def explain_disconnection(looked: Observations) -> Problem:
+    """Return why no browser is connected, and the command that helps: the verdict of a report without one."""
+    judged = _judge(looked)
+    if judged.waiting and not judged.faults:
+        return Problem(_waiting_message(judged.waiting).text)
+    known = judged.faults or [finding for finding in judged.findings if finding.command]
+    if not known:
+        doctor = mcpb_command("doctor").text
+        return Problem(f"{_capitalize(_NO_BROWSER)} To find out more, run: {doctor}", doctor)
+    text = _capitalize(_end_sentence("{fault}", fault=_blame_browser(known[0])).text)
+    command = known[0].command.text if known[0].command else ""
+    return Problem(f"{text} Run: {command}" if command else text, command)
+
+
+def _judge(looked: Observations) -> _Judgement:
     browsers = browsers_of(looked)
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
-    used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
     judged = _set_levels(files, looked.shared, browsers, has_other=looked.wants_channels)
     others = _of_others(looked, browsers)
     findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *others]
     findings.sort(key=_order_browsers(browsers))
-    threats = _find_threats(files, judged, browsers)
+    return _Judgement(browsers, findings, _find_threats(files, judged, browsers))
+
+
+def make_report(looked: Observations, show: Show = show_all) -> DoctorReport:
+    """Return the report of all observations; `show` renders its values."""
+    judged = _judge(looked)
+    browsers, findings = judged.browsers, judged.findings
+    used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
     is_fixing = looked.fixed is not None
     diagnosis = DoctorReport(
-        healthy=all(finding.level != "fault" for finding in findings),
-        verdict=_make_verdict(browsers, used, findings, threats).render(show),
+        healthy=not judged.faults,
+        verdict=_make_verdict(judged, used).render(show),
         is_fixing=is_fixing,
         fixed=tuple(done.render(show) for done in looked.fixed or ()),
         left=tuple(_remaining_faults(browsers, findings, looked.called, show)) if is_fixing else (),
@@ -402,19 +441,13 @@ def _format_count(count: int, what: str) -> str:
 # ── In one sentence ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_verdict(
-    browsers: Sequence[KnownBrowser],
-    channels: Sequence[Channel],
-    findings: Sequence[Finding],
-    threats: Sequence[Finding],
-) -> Message:
+def _make_verdict(judged: _Judgement, channels: Sequence[Channel]) -> Message:
     """Summarize the report; `channels` are usable and to be used."""
+    browsers, faults = judged.browsers, judged.faults
     working = [browser for browser in browsers if browser.role == "connected"]
-    faults = [finding for finding in findings if finding.level == "fault"]
     if not (working or channels or faults):
-        return _waiting_message(
-            [finding.where for finding in findings if finding.code == FindingCode.NOT_RUNNING]
-        )
+        waiting = _waiting_message(judged.waiting)
+        return Message(template="Nothing is wrong, but {waiting}", values={"waiting": waiting})
     if not (working or channels):
         return _end_sentence("Broken: {fault}", fault=_blame_browser(faults[0]))
     parts = [
@@ -427,7 +460,7 @@ def _make_verdict(
     ]
     template = " ".join(f"{what}: {{connected_{number}}}." for number, (what, _) in enumerate(parts))
     connected = {f"connected_{number}": names for number, (_, names) in enumerate(parts)}
-    if worst := [*faults, *(threats if working else ())]:
+    if worst := [*faults, *(judged.threats if working else ())]:
         return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blame_browser(worst[0]))
     left = [
         browser.name
@@ -442,12 +475,10 @@ def _make_verdict(
 
 def _waiting_message(browsers: Sequence[Part]) -> Message:
     if not browsers:
-        return Message(
-            template="Nothing is wrong, but no browser is connected. Start one that has the extension."
-        )
+        return Message(template=_NO_BROWSER)
     end = "is not running. Start it." if len(browsers) == 1 else "are not running. Start one."
     values = {"browsers": _join_messages(browsers, " and ")}
-    return Message(template=f"Nothing is wrong, but {{browsers}} {end}", values=values)
+    return Message(template=f"{{browsers}} {end}", values=values)
 
 
 def _connected_message(browser: KnownBrowser) -> Message:
@@ -468,6 +499,10 @@ def _blame_browser(finding: Finding) -> Message:
     if finding.where == NOTHING or finding.where in finding.values.values():
         return sentence
     return Message(template="{where}: {finding}", values={"where": finding.where, "finding": sentence})
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _end_sentence(template: str, **values: Part) -> Message:

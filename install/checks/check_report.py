@@ -1,7 +1,7 @@
 """Report of all checks of an installation, in the order in which a browser reads.
 
-`examine` reads files and starts nothing; `examine_and_try` also starts the programs of manifests as a browser
-would. `first_fault` is cheap: it finds out whether any browser can start the host.
+`examine` reads files and starts nothing, in some 20 ms; `examine_and_try` also starts the programs of
+manifests as a browser would.
 """
 
 from __future__ import annotations
@@ -104,20 +104,6 @@ async def examine_and_try(machine: Machine, home: Path, names: Sequence[str] = (
         for targets in programs.values():
             nursery.start_soon(_try_hosts, targets, found.trials)
     return found.report()
-
-
-def first_fault(machine: Machine, home: Path) -> Finding | None:
-    """Return the reason why no browser can start the host; None if one can.
-
-    It reads wrapper and manifests only: for `mcpb status`.
-
-    Raises:
-        TableError: the user's table of browsers is invalid.
-    """
-    report = _check_registrations(machine, known_browsers(home), home).report()
-    if any(target.is_startable for target in report.targets):
-        return None
-    return next(iter([*report.of_level("fault"), *report.of_level("note")]), None)
 
 
 # ── What is put together ────────────────────────────────────────────────────────────────────────────────────

@@ -230,7 +230,7 @@ def _missing_finding(target: Target) -> Finding:
         return _make_finding(
             FindingCode.MANIFEST_MISSING, template, file=file, destination=path_value(leads_to)
         )
-    template = "{browser} has no host manifest: {file} does not exist"
+    template = "the native host of mcpb is not registered with {browser}: {file} does not exist"
     return _make_finding(FindingCode.MANIFEST_MISSING, template, browser=name_target(target), file=file)
 
 

@@ -207,9 +207,9 @@ def extension_findings(
     A fault of one profile is a warning if another profile of the browser has none.
     """
     if not found:
-        template = "No profile of {browser} has the extension, according to its files"
+        template = "the mcpb extension is not installed in {browser}, according to its files"
         if kind == "firefox":
-            template += ". (They do not contain temporary extensions.)"
+            template += " (which do not contain temporary extensions)"
         return [_make_finding(FindingCode.EXTENSION_MISSING, browser, template, _REFRESH[kind], "warning")]
     faults = [_find_fault(browser, item, admitted) for item in found]
     if all(fault and fault.level == "fault" for fault in faults):

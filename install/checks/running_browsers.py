@@ -49,7 +49,8 @@ class RunningBrowser:
 
 def running_browsers(machine: Machine, browsers: Sequence[Browser], uid: int) -> list[RunningBrowser]:
     """Return the browsers of this user and home directory, by pid; unreadable ones are ignored."""
-    found = _from_proc(machine.root / "proc", uid) if machine.system == "linux" else _from_ps(_run_ps(), uid)
+    is_linux = machine.system == "linux"
+    found = _from_proc(machine.root / "proc", uid, browsers) if is_linux else _from_ps(_run_ps(), uid)
     recognised = [running for process in found if (running := _recognize_browser(process, browsers))]
     return [running for running in recognised if _is_at_home(running, machine)]
 
@@ -116,16 +117,19 @@ def _confinement_of(process: _Process) -> Confinement:
 # ── Linux ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_proc(root: Path, uid: int) -> Iterator[_Process]:
+def _from_proc(root: Path, uid: int, browsers: Sequence[Browser]) -> Iterator[_Process]:
+    """Yield the processes that run a browser's program; of the others nothing else is read."""
     for process in proc.find_processes(uid, root):
         with suppress(OSError):  # it has ended meanwhile, or hides its files
-            yield _read_process(process)
+            program = proc.read_executable(process)
+            if browser_of_program(program, browsers):
+                yield _read_process(process, program)
 
 
-def _read_process(directory: Path) -> _Process:
+def _read_process(directory: Path, program: str) -> _Process:
     return _Process(
         proc.pid_of(directory),
-        proc.read_executable(directory),
+        program,
         proc.read_command_line(directory),
         proc.find_working_directory(directory),
         proc.is_in_flatpak(directory),

@@ -28,11 +28,12 @@ from bridge.state.audit_log import AuditLog
 from bridge.state.tool_cache import SqliteToolStore
 from custom_tools import FIXED
 from demo.simulated.browser import SimulatedBrowser
-from native_host.protocol.wire import ClientInfo, FrameTools
+from native_host.protocol.wire import EXTENSION_ID, ClientInfo, FrameTools
 from native_host.system.home_layout import StateLayout
 from wire_peers import HOST_COMMAND
 
 SHOP = "http://localhost:8123/"
+EXTENSION = Path(__file__).parents[3] / "extension"
 GET_CART = "website_tool_localhost_8123_tab1_getCart"
 
 
@@ -228,12 +229,26 @@ async def test_call_of_a_name_that_nobody_offers_says_which_are_close_to_it(
     assert f"Close to it: {GET_CART}. To see what there is, run: mcpb tools" in done.output
 
 
-@pytest.mark.usefixtures("mcpb_home")
-async def test_call_of_a_name_when_no_page_offers_any_says_what_is_missing() -> None:
+@pytest.fixture
+def chromium(mcpb_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the only browser of a machine; it does not run, and has no extension."""
+    directory = mcpb_home / "config" / "chromium"
+    directory.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(mcpb_home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(mcpb_home / "config"))
+    return directory
+
+
+async def test_call_of_a_name_when_no_browser_is_connected_names_the_cause_and_the_command(
+    chromium: Path,
+) -> None:
     done = await run("call", "nothing")
     assert done.exit_code == 1
-    assert done.output.startswith("Error: No page offers 'nothing'. No browser ")
-    assert "mcpb install-native-host" in done.output
+    manifest = chromium / "NativeMessagingHosts/dev.mcpb.native_host.json"
+    assert done.output == (
+        "Error: No page offers 'nothing'. The native host of mcpb is not registered with Chromium: "
+        f"{manifest} does not exist. Run: mcpb install-native-host --browser chromium\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,16 +279,24 @@ async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrows
     assert found["browsers"][0]["tabs"][0]["tools"] == [GET_CART]
 
 
-async def test_status_names_the_first_missing_link_and_what_mends_it(
-    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chromium = mcpb_home / "config" / "chromium"
-    chromium.mkdir(parents=True)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(mcpb_home / "config"))
-    assert "No browser can start the native host" in (await run("status")).output
-    installed = await run("install-native-host", "--user-data-dir", str(chromium), "--yes")
+async def test_status_names_the_first_missing_connection_and_its_remedy(chromium: Path) -> None:
+    """The extension in a profile, according to the files of the browser."""
+    assert "is not registered with Chromium" in json.loads((await run("status", "--json")).output)["missing"]
+    installed = await run("install-native-host", "--browser", "chromium", "--yes")
     assert installed.exit_code == 0, installed.output
-    assert "No browser is connected" in (await run("status")).output
+    write_preferences(chromium, {})
+    missing = json.loads((await run("status", "--json")).output)["missing"]
+    assert missing.startswith("The mcpb extension is not installed in Chromium")
+    assert "Run: mcpb extension" in missing
+    write_preferences(chromium, {EXTENSION_ID: {"path": str(EXTENSION), "location": 4, "state": 1}})
+    missing = json.loads((await run("status", "--json")).output)["missing"]
+    assert missing.startswith("Chromium is not running. Start it.")
+
+
+def write_preferences(chromium: Path, extensions: dict[str, Any]) -> None:
+    (chromium / "Default").mkdir(exist_ok=True)
+    content = json.dumps({"profile": {"name": "Ana"}, "extensions": {"settings": extensions}})
+    (chromium / "Default" / "Preferences").write_text(content)
 
 
 async def test_status_says_that_no_page_offers_a_tool(mcpb_home: Path) -> None:

@@ -205,7 +205,7 @@ async def test_fix_does_not_bring_a_manifest_back_that_was_deleted_and_says_what
     manifest(registered).unlink()
     found = await mcpb("doctor", "--fix")
     assert not manifest(registered).exists()
-    (said,) = [line for line in found.output.splitlines() if "Not fixed" in line and "manifest" in line]
+    (said,) = [line for line in found.output.splitlines() if "Not fixed" in line and "not registered" in line]
     assert "you decide which browsers start mcpb" in said
     assert said.endswith("run mcpb install-native-host --browser chromium")
     assert [f["code"] for f in (await report())["findings"] if f["level"] == "fault"] == ["manifest-missing"]

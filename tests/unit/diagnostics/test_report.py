@@ -22,7 +22,7 @@ from bridge.diagnostics.browser_checks import (
 )
 from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.redaction import make_redacted_report
-from bridge.diagnostics.report import DoctorReport, make_report
+from bridge.diagnostics.report import DoctorReport, explain_disconnection, make_report
 from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME
@@ -298,6 +298,42 @@ def judged(*targets: TargetReport, **looked: Any) -> DoctorReport:
 
 def levels(found: DoctorReport) -> dict[str, str]:
     return {finding.code: finding.level for finding in found.findings}
+
+
+NOT_CONNECTED = (
+    "Chromium runs and can start the native host, but is not connected. Open the popup of the extension: it "
+    "connects at once, or shows the reason. Without that it may take a minute."
+)
+
+
+@pytest.mark.parametrize(
+    ("looked", "text", "commands"),
+    [
+        (observed(CHROMIUM), "Chromium is not running. Start it.", ()),
+        (observed(CHROMIUM, FIREFOX), "Chromium and Firefox are not running. Start one.", ()),
+        (
+            observed(UNSTARTABLE, findings=[fault(command="mcpb install-native-host --browser chromium")]),
+            "Chromium: there is no manifest. Run: mcpb install-native-host --browser chromium",
+            ("mcpb install-native-host --browser chromium",),
+        ),
+        (
+            observed(CHROMIUM, findings=[without_extension("Chromium")], running=[runs("chromium")]),
+            "No profile of Chromium has the extension.",
+            (),
+        ),
+        (observed(CHROMIUM, running=[runs("chromium")]), NOT_CONNECTED, ()),
+        (
+            observed(),
+            "No browser is connected. Start one that has the extension. To find out more, run: mcpb doctor",
+            ("mcpb doctor",),
+        ),
+    ],
+)
+def test_a_missing_connection_is_explained_by_the_first_cause_and_its_command(
+    looked: Observations, text: str, commands: tuple[str, ...]
+) -> None:
+    found = explain_disconnection(looked)
+    assert (str(found), found.commands) == (text, commands)
 
 
 def test_a_browser_that_works_is_healthy_and_each_of_its_hops_is_shown() -> None:

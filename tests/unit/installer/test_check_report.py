@@ -23,7 +23,7 @@ from install.browsers import (
     system_target,
     user_data_dir_target,
 )
-from install.checks.check_report import Report, examine, examine_and_try, first_fault
+from install.checks.check_report import Report, examine, examine_and_try
 from install.findings import Finding
 from install.host_manifest import OUR_CALLERS, manifest_text
 from install.installation import InstallationPaths, RegisteredHost, system_home
@@ -142,7 +142,6 @@ async def test_an_installation_as_it_should_be_has_no_fault(installed: Place) ->
         ("Firefox", True, True),
     ]
     assert [target.program for target in report.targets] == [str(installed.wrapper)] * 2
-    assert first_fault(installed.machine, installed.mcpb) is None
 
 
 def test_an_examination_changes_nothing(installed: Place) -> None:
@@ -162,20 +161,11 @@ def test_where_nothing_is_registered_each_browser_is_told_how(place: Place) -> N
         "mcpb install-native-host --browser chromium",
         "mcpb install-native-host --browser firefox",
     ]
-    first = first_fault(place.machine, place.mcpb)
-    assert first == report.findings[0]
 
 
 def test_a_machine_without_a_browser_is_said_so(short_tmp: Path) -> None:
     machine = Machine("linux", short_tmp / "home", {}, short_tmp)
     assert faults(examine(machine, short_tmp / "m")) == ["no-browser"]
-    assert first_fault(machine, short_tmp / "m") == the(examine(machine, short_tmp / "m"), "no-browser")
-
-
-def test_one_browser_that_can_start_the_host_is_enough_for_status(place: Place) -> None:
-    place.install("firefox")
-    assert faults(place.examine()) == ["manifest-missing"]
-    assert first_fault(place.machine, place.mcpb) is None
 
 
 def test_only_named_browsers_are_examined(place: Place) -> None:
@@ -357,7 +347,6 @@ def test_what_is_wrong_with_the_wrapper_is_said_once_and_mended_unasked(code: st
     )
     assert the(report, code).command_line == "mcpb install-native-host --browser chromium"
     assert not any(target.is_startable for target in report.targets)
-    assert first_fault(installed.machine, installed.mcpb) == the(report, code)
 
 
 def test_a_wrapper_of_others_is_replaced_only_by_command(installed: Place) -> None:
@@ -440,7 +429,6 @@ def test_a_home_of_another_user_is_reported_and_the_user_s_own_is_examined(insta
     found = the(report, "home-of-another-user")
     assert (found.hop, found.level, faults(report)) == ("environment", "warning", [])
     assert report.targets != ()
-    assert first_fault(machine, installed.mcpb) is None
 
 
 # ── Trials ──────────────────────────────────────────────────────────────────────────────────────────────────
