@@ -236,6 +236,7 @@ class FindingCode(StrEnum):
     ORIGIN_MISSING = "origin-missing"
     PACKAGE_TAKEN = "package-taken"
     PAGE_OFFERS_NOTHING = "page-offers-nothing"
+    PAUSED = "paused"
     POLICY_EXTENSION_BLOCKED = "policy-extension-blocked"
     POLICY_HOST_BLOCKED = "policy-host-blocked"
     POLICY_USER_HOSTS = "policy-user-hosts"

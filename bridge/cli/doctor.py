@@ -81,5 +81,5 @@ def _fix_all() -> list[Part]:
     try:
         done.extend(apply_fixes(this_host(), endpoint.candidates()))
     except (LedgerError, ApplyError, click.ClickException) as error:
-        click.echo(for_terminal(f"Not everything was put right: {error}", on=sys.stderr), err=True)
+        click.echo(for_terminal(f"Not everything was fixed: {error}", on=sys.stderr), err=True)
     return done

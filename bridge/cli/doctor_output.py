@@ -14,7 +14,7 @@ from install.findings import Level
 
 _MARKS: dict[Level, str] = {"note": "·", "warning": "!", "fault": "✗"}
 _OK = "✓"
-_NOTHING = "nothing: what is only mcpb's was right, or could not be put right"
+_NOTHING = "nothing: no file of mcpb needs a fix, or can be fixed"
 _TEXT_AT = 17
 _MIN_TEXT = 30
 """Columns of the text, however narrow the terminal is."""
@@ -48,7 +48,7 @@ def as_text(diagnosis: DoctorReport, width: int = 0) -> Iterator[str]:
         yield "Native hosts of other products"
         yield from dict.fromkeys(f"  · {one.name}{_describe_host(one)}" for one in diagnosis.neighbours)
     if diagnosis.fix and not diagnosis.is_fixing:
-        yield from ("", f"What is only ours is put right by: {diagnosis.fix}")
+        yield from ("", f"To fix mcpb's own files, run: {diagnosis.fix}")
 
 
 def _channel_lines(diagnosis: DoctorReport, width: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from bridge import __version__
 from bridge.hub.catalog import Catalog
 from bridge.hub.registry import Browser, Registry
 from bridge.origins import get_host, get_web_origin
+from bridge.state.pause_control import Target, short_id
 from install.findings import (
     Command,
     Finding,
@@ -141,14 +142,17 @@ def observe_browsers(
     ]
 
 
-def findings_of(browser: ObservedBrowser, where: Part, now: float = 0.0) -> Iterator[Finding]:
+def findings_of(
+    browser: ObservedBrowser, where: Part, now: float = 0.0, copied: str = ""
+) -> Iterator[Finding]:
     """Find faults between this browser and the tools of its pages.
 
-    `where` is the browser's name in the report, `now` is in seconds since the epoch.
+    `where` is the browser's name in the report, `now` is in seconds since the epoch, `copied` is the version
+    of the extension's copy in mcpb's home.
     """
     found = [*_host_findings(browser)]
     if not browser.is_channel:
-        found += [*_extension_findings(browser, now), *_page_findings(browser)]
+        found += [*_extension_findings(browser, now, copied), *_page_findings(browser)]
     for finding in found:
         yield msgspec.structs.replace(finding, where=where)
 
@@ -260,7 +264,7 @@ def _host_findings(browser: ObservedBrowser) -> Iterator[Finding]:
         )
 
 
-def _extension_findings(browser: ObservedBrowser, now: float) -> Iterator[Finding]:
+def _extension_findings(browser: ObservedBrowser, now: float, copied: str) -> Iterator[Finding]:
     page = _extensions_page(browser)
     if not browser.brand:
         template = "the native host runs, but the extension behind it sends no hello. Reload it on {page}"
@@ -275,7 +279,7 @@ def _extension_findings(browser: ObservedBrowser, now: float) -> Iterator[Findin
     if not browser.sites_allowed:
         yield _kept_out(browser)
     if browser.extension_version != __version__:
-        yield _other_version(browser)
+        yield _other_version(browser, is_copied=copied == __version__)
     if browser.trouble:
         yield _trouble_finding(browser.trouble, now)
 
@@ -290,15 +294,30 @@ def _kept_out(browser: ObservedBrowser) -> Finding:
     return Finding(code=FindingCode.SITES_NOT_ALLOWED, hop="extension", level=level, template=template)
 
 
-def _other_version(browser: ObservedBrowser) -> Finding:
+def _other_version(browser: ObservedBrowser, *, is_copied: bool) -> Finding:
+    """Return the finding about an extension of another version; a copy of this version needs no command."""
+    remedy = "Reload the extension on {page}" if is_copied else "Run the command, then reload it on {page}"
     return Finding(
         code=FindingCode.EXTENSION_OLD,
         hop="extension",
         level="warning",
-        template=f"the extension is version {{version}}, this is mcpb {__version__}. Run the command, then "
-        "reload the extension on {page}",
+        template=f"the extension is version {{version}}, this is mcpb {__version__}. {remedy}",
         values={"version": public_value(browser.extension_version), "page": _extensions_page(browser)},
-        command=mcpb_command("extension", *["--firefox"] * browser.is_firefox),
+        command=None if is_copied else mcpb_command("extension", *["--firefox"] * browser.is_firefox),
+    )
+
+
+def paused_finding(target: Target) -> Finding:
+    """Return the finding about a site or a client that the user has paused."""
+    name = Value(str(target), Privacy.ORIGIN if target.site else Privacy.TITLE)
+    argument = name if target.site else public_value(short_id(target.session))
+    return Finding(
+        code=FindingCode.PAUSED,
+        hop="extension",
+        level="warning",
+        template="{target} is paused: calls are rejected. Resume it in the popup, or run the command",
+        values={"target": name},
+        command=mcpb_command("pause", argument, "--resume"),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from bridge.diagnostics.browser_checks import LinkedHost, ObservedBrowser, UnlinkedHost
+from bridge.state.pause_control import Target
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
@@ -40,6 +41,10 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     is_published: bool = False
     """True if the configuration publishes a socket."""
     published: Sequence[PublishedSocket] = ()
+    paused: Sequence[Target] = ()
+    """Sites that the user has paused, and connected clients."""
+    copied: Mapping[bool, str] = {}
+    """Version of the copy of the extension in mcpb's home: True for Firefox, False for Chromium."""
     details: Mapping[Hop, Part] = {}
     fixed: Sequence[Part] | None = None
     """Results of `--fix`; None without it."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -21,14 +22,18 @@ from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.fixes import is_open_to_others
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
+from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
 from bridge.links.native_hosts import LinkProblem, NativeLinks
+from bridge.state.pause_control import Target, paused_targets
+from bridge.state.pauses_file import PausesFile, PausesFileError
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, command_name, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
+from install.checks.manifest_lookup import LARGEST_MANIFEST_BYTES
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
 from install.findings import (
     Command,
@@ -61,6 +66,7 @@ from native_host.protocol.validation_errors import describe_problem
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.problem import Problem
+from native_host.system.untrusted_files import whole
 
 
 async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
@@ -78,14 +84,16 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
     except ConfigError as error:
         shared.append(_file_finding(FindingCode.CONFIG_INVALID, "config.toml", error))
     shared += _of_browser_tools(home)
-    seen, unlinked = await _ask_browsers(Policy(config.policy))
+    replies = await _ask_browsers(Policy(config.policy), PausesFile(HomeLayout(home).state.path))
     channel = config.existing_channel
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
     return Observations(
         files=files,
         shared=[*shared, *_check_sockets()],
-        seen=seen,
-        unlinked=unlinked,
+        seen=replies.seen,
+        unlinked=replies.unlinked,
+        paused=replies.paused,
+        copied={kind: _read_copied_version(home, is_firefox=kind) for kind in (False, True)},
         hosts={browser: host for host, browser in hosts.items()},
         channels=_find_channels(machine, files.running, channel, is_partial=bool(names)),
         is_attached=channel.attach,
@@ -134,8 +142,14 @@ def _find_channels(
 # ── A running chain ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _ask_browsers(policy: Policy) -> tuple[list[ObservedBrowser], list[UnlinkedHost]]:
-    """Return connected browsers, after a round trip to each extension, and unconnected live hosts.
+class _BrowserReplies(NamedTuple):
+    seen: list[ObservedBrowser]
+    unlinked: list[UnlinkedHost]
+    paused: list[Target]
+
+
+async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
+    """Return connected browsers, after a round trip to each extension, unconnected live hosts, and pauses.
 
     It uses a hub of its own that writes no files.
     """
@@ -156,8 +170,31 @@ async def _ask_browsers(policy: Policy) -> tuple[list[ObservedBrowser], list[Unl
         await router.changes.wait_until(lambda: _is_clear(router, links), until=trio.current_time() + PING_S)
         seen = observe_browsers(router.registry, router.catalog, answers)
         linked = {browser.host for browser in router.registry.all_browsers() if browser.is_live}
+        paused = _find_paused(router.registry, pauses) if seen else []
         nursery.cancel_scope.cancel()
-    return seen, list(_find_unlinked(linked, links.problems))
+    return _BrowserReplies(seen, list(_find_unlinked(linked, links.problems)), paused)
+
+
+def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
+    """Return the paused sites, and those paused clients that are connected."""
+    with suppress(PausesFileError):  # `mcpb status` reports it, and pauses that browsers know hold
+        pauses.refresh()
+    registry.set_stored_pauses(pauses.changes)
+    return [target for target in paused_targets(registry) if target.site or target.title]
+
+
+def _read_copied_version(home: Path, *, is_firefox: bool) -> str:
+    """Return the version of the copy that `mcpb extension` made; empty without one."""
+    layout = HomeLayout(home)
+    directory = layout.firefox_extension if is_firefox else layout.extension
+    content = whole(directory / "manifest.json", LARGEST_MANIFEST_BYTES)
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(content or b"{}", type=_ExtensionManifest).version
+    return ""
+
+
+class _ExtensionManifest(msgspec.Struct):
+    version: str = ""
 
 
 def _is_clear(router: Router, links: NativeLinks) -> bool:

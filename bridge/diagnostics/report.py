@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from bridge import __version__
-from bridge.diagnostics.browser_checks import ObservedBrowser, findings_of, unlinked_finding
+from bridge.diagnostics.browser_checks import ObservedBrowser, findings_of, paused_finding, unlinked_finding
 from bridge.diagnostics.browser_matching import (
     NOT_THERE,
     KnownBrowser,
@@ -44,6 +44,8 @@ from native_host.system.problem import Problem
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
+_LIMITS = {FindingCode.EXTENSION_OLD, FindingCode.HOST_OUTDATED, FindingCode.PAUSED}
+"""Warnings with which not everything works."""
 _NO_BROWSER = "no browser is connected. Start one that has the extension."
 _FOR_THE_PERSON = {FindingCode.MANIFEST_MISSING, FindingCode.USER_DATA_DIR}
 """Commands that the user has to decide on: `--fix` registers no browser."""
@@ -122,6 +124,16 @@ class _Judgement(NamedTuple):
         return [finding for finding in self.findings if finding.level == "fault"]
 
     @property
+    def limits(self) -> list[Finding]:
+        """Return the warnings that the user has to act on although browsers work."""
+        working = {browser.title for browser in self.browsers if browser.role == "connected"}
+        return [
+            finding
+            for finding in self.findings
+            if finding.code in _LIMITS and finding.where.text in {"", *working}
+        ]
+
+    @property
     def waiting(self) -> list[Part]:
         """Return the browsers that only have to be started."""
         return [finding.where for finding in self.findings if finding.code == FindingCode.NOT_RUNNING]
@@ -146,7 +158,8 @@ def _judge(looked: Observations) -> _Judgement:
     files = [_as_wanted(item, looked) for item in looked.files.findings if not _is_refuted(item, browsers)]
     judged = _set_levels(files, looked.shared, browsers, has_other=looked.wants_channels)
     others = _of_others(looked, browsers)
-    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *others]
+    paused = map(paused_finding, looked.paused)
+    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *paused, *others]
     findings.sort(key=_order_browsers(browsers))
     return _Judgement(browsers, findings, _find_threats(files, judged, browsers))
 
@@ -264,7 +277,8 @@ def _live_findings(
     stopped = {finding.where.text for finding in judged if finding.level == "fault"}
     for browser in browsers:
         for profile in browser.profiles:
-            findings = findings_of(profile, browser.name, looked.now)
+            copied = looked.copied.get(profile.is_firefox, "")
+            findings = findings_of(profile, browser.name, looked.now, copied)
             yield from _add_profile(findings, profile if len(browser.profiles) > 1 else None)
         yield from (unlinked_finding(host, browser.name) for host in browser.unlinked)
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped
@@ -460,7 +474,7 @@ def _make_verdict(judged: _Judgement, channels: Sequence[Channel]) -> Message:
     ]
     template = " ".join(f"{what}: {{connected_{number}}}." for number, (what, _) in enumerate(parts))
     connected = {f"connected_{number}": names for number, (_, names) in enumerate(parts)}
-    if worst := [*faults, *(judged.threats if working else ())]:
+    if worst := [*faults, *(judged.threats if working else ()), *judged.limits]:
         return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blame_browser(worst[0]))
     left = [
         browser.name

@@ -107,6 +107,19 @@ async def test_what_is_shown_in_public_has_neither_person_nor_page_in_it(registe
         assert word in plain.output
 
 
+async def test_a_paused_site_is_named_with_the_command_that_resumes_it(registered: Path) -> None:
+    """It was paused while no browser was connected."""
+    assert (await mcpb("pause", "payroll.example")).exit_code == 0
+    async with SimulatedBrowser([str(wrapper(registered))]) as browser:
+        browser.add_tab(SITE, SECRET).offer("pay", pay)
+        found = await report()
+        public = await mcpb("doctor", "--redact", "--json")
+    (paused,) = [finding for finding in found["findings"] if finding["code"] == "paused"]
+    assert paused["command"] == "mcpb pause payroll.example --resume"
+    assert "payroll.example is paused" in found["verdict"]
+    assert "payroll" not in public.output
+
+
 # ── --fix ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -183,7 +196,7 @@ async def test_what_cannot_be_put_right_is_said_and_the_report_follows(registere
     (registered / "mcpb/state/ledger.json").write_text("{")
     wrapper(registered).parent.chmod(0o777)
     found = await mcpb("doctor", "--fix", "--json")
-    assert "Not everything was put right: " in found.stderr
+    assert "Not everything was fixed: " in found.stderr
     assert "ledger.json" in found.stderr
     assert json.loads(found.stdout)["fixed"] == [f"chmod 700 {wrapper(registered).parent}"]
 

@@ -28,6 +28,7 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostDiscovered, HostLinked
+from bridge.state.pause_control import Target
 from fake_transport import browser_hello, connect, host_hello, one_page, tab, tools
 from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
@@ -185,6 +186,7 @@ def test_a_page_without_our_content_script_needs_to_be_loaded_again() -> None:
     [
         ("https://bank.example/", {"incognito": True}),
         ("https://bank.example/", {"discarded": True}),
+        ("https://bank.example/", {"error_page": True}),
         ("https://bank.example/", {"status": "loading"}),
         ("chrome://settings/", {}),
         ("about:blank", {}),
@@ -344,6 +346,36 @@ def test_a_browser_that_works_is_healthy_and_each_of_its_hops_is_shown() -> None
     assert browser.state == "works"
     hops = ["manifest", "browser", "host", "extension", "worker", "page"]
     assert [(hop.hop, hop.state) for hop in browser.hops] == [(hop, "ok") for hop in hops]
+
+
+def test_a_chain_that_works_and_is_paused_names_what_is_paused_and_how_to_resume_it() -> None:
+    client = Target(session="5e5510110000", title="Claude Code")
+    paused = [Target(site="https://bank.example"), client]
+    found = judged(CHROMIUM, seen=[seen(*one_page("getCart"))], paused=paused)
+    assert found.healthy
+    assert [(finding.code, finding.level, finding.command) for finding in found.findings] == [
+        ("paused", "warning", "mcpb pause https://bank.example --resume"),
+        ("paused", "warning", "mcpb pause 5e551011 --resume"),
+    ]
+    assert found.verdict == (
+        "Connected: Chromium (1 tool). But https://bank.example is paused: calls are rejected. "
+        "Resume it in the popup, or run the command."
+    )
+
+
+@pytest.mark.parametrize(
+    ("copied", "command"),
+    [({}, "mcpb extension"), ({False: "0.2.0"}, ""), ({False: "0.0.9"}, "mcpb extension")],
+)
+def test_a_chain_with_an_extension_of_another_version_works_but_for_its_reload(
+    copied: Mapping[bool, str], command: str
+) -> None:
+    """A copy of this version is there already: only the reload is left."""
+    old = hello(extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.0.9"))
+    found = judged(CHROMIUM, seen=[seen(old, *one_page("getCart"))], copied=copied)
+    (finding,) = found.findings
+    assert (finding.code, finding.level, finding.command) == ("extension-old", "warning", command)
+    assert "But Chromium: the extension is version 0.0.9" in found.verdict
 
 
 def test_what_stops_a_browser_is_the_verdict_and_comes_first() -> None:
@@ -802,7 +834,7 @@ def test_the_text_has_a_line_for_each_hop_and_below_a_finding_the_command_that_m
         "  ✗ manifest     There is no manifest [manifest-missing]",
         "                 → mcpb install-native-host --browser chromium",
         "",
-        "What is only ours is put right by: mcpb doctor --fix",
+        "To fix mcpb's own files, run: mcpb doctor --fix",
     ]
 
 
