@@ -28,47 +28,70 @@ _CLIENTS_S = 1.0
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch one line per change.")
 @click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
+@click.option("--check", "is_checking", is_flag=True, help="Exit with 1 if clients cannot work (default 0).")
+@click.option("--details", "is_detailed", is_flag=True, help="Also show ids, processes and capabilities.")
 @click.option("--web", "is_web", is_flag=True, help="Open the status page of `mcpb serve` in a browser.")
 @click.option(
     "--no-open", "is_link_shown", is_flag=True, help="With --web: print the link instead of opening it."
 )
-def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: bool) -> None:
-    """Show connections, calls and problems."""
-    if is_web or is_link_shown:
-        if as_json or is_watching or not is_web:
-            raise click.UsageError("--web can only be combined with --no-open, and --no-open needs --web.")
+def status(
+    *,
+    as_json: bool,
+    is_watching: bool,
+    is_checking: bool,
+    is_detailed: bool,
+    is_web: bool,
+    is_link_shown: bool,
+) -> None:
+    """Show connections, calls and problems.
+
+    The first line says whether clients can work, and if not, why.
+    """
+    if is_checking and is_watching:
+        raise click.UsageError("--check cannot be combined with --watch.")
+    if not (is_web or is_link_shown):
+        _show_in_terminal(
+            as_json=as_json, is_watching=is_watching, is_checking=is_checking, is_detailed=is_detailed
+        )
+    elif as_json or is_watching or is_checking or is_detailed or not is_web:
+        raise click.UsageError("--web can only be combined with --no-open, and --no-open needs --web.")
+    else:
         _show_web_page(opens=not is_link_shown)
-        return
+
+
+def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is_detailed: bool) -> None:
     import trio
 
     from bridge.app import load_for_reading, new_session, run_with_hub
     from bridge.config.loader import rules_digest
-    from bridge.diagnostics.status_snapshot import Rules
+    from bridge.diagnostics.status_snapshot import LocalState, Rules
     from bridge.diagnostics.status_snapshot import make_status as read_status
 
     config, _ = load_for_reading()
+    ready = True
 
     async def watch_status(hub: Hub, _session: Session) -> OSError | None:
+        nonlocal ready
         last: Any = None
         await wait_clients_named(hub)
         while True:
             current, problem = load_for_reading()
             sessions = await trio.to_thread.run_sync(_read_sessions)  # one of them may not answer
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
-            channels = _read_channels(config.existing_channel)
-            found = read_status(
-                hub.router,
-                hub.links,
+            local = LocalState(
                 _recent_calls(),
-                channels,
+                _read_channels(config.existing_channel),
                 _read_published(),
                 _read_servers(),
                 sessions,
                 rules,
+                _read_copied_versions(),
             )
+            found = read_status(hub.router, hub.links, local)
+            ready = found["ready"]
             if (now := (found, get_terminal_size())) != last:
                 try:
-                    _show_status(found, as_json=as_json, is_watching=is_watching)
+                    _show_status(found, as_json=as_json, is_watching=is_watching, is_detailed=is_detailed)
                 except OSError as error:
                     return error
                 last = now
@@ -78,6 +101,8 @@ def status(*, as_json: bool, is_watching: bool, is_web: bool, is_link_shown: boo
 
     if error := run_with_hub(new_session(), watch_status, config=config):
         raise error  # stdout takes no more: the group reports it, where a nursery would wrap it
+    if is_checking and not ready:
+        sys.exit(1)
 
 
 def _show_web_page(*, opens: bool) -> None:
@@ -132,6 +157,14 @@ def _read_servers() -> list[dict[str, Any]]:
     return [msgspec.to_builtins(record) for record in all_running(HomeLayout(mcpb_home()).state.path)]
 
 
+def _read_copied_versions() -> dict[bool, str]:
+    """Return the versions of the extension's copies in mcpb's home; True for Firefox."""
+    from bridge.diagnostics.observation import read_copied_version
+    from native_host.system.home_layout import mcpb_home
+
+    return {kind: read_copied_version(mcpb_home(), is_firefox=kind) for kind in (False, True)}
+
+
 def _read_sessions() -> list[dict[str, Any]]:
     """Return the open named sessions, sorted by name."""
     import msgspec
@@ -141,17 +174,18 @@ def _read_sessions() -> list[dict[str, Any]]:
     return [msgspec.to_builtins(session) for session in list_sessions()]
 
 
-def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool) -> None:
+def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool, is_detailed: bool) -> None:
     from bridge.cli.status_output import as_text
 
     if as_json:
         click.echo(for_terminal(json.dumps(found, ensure_ascii=False) if is_watching else format_json(found)))
         return
     if not sys.stdout.isatty():
-        click.echo("\n".join([*as_text(found), ""] if is_watching else as_text(found)))
+        lines = list(as_text(found, is_detailed=is_detailed))
+        click.echo("\n".join([*lines, ""] if is_watching else lines))
         return
     size = get_terminal_size()
-    lines = [for_terminal(line) for line in as_text(found, size.columns)]
+    lines = [for_terminal(line) for line in as_text(found, size.columns, is_detailed=is_detailed)]
     if is_watching:
         click.clear()
         lines = _first_lines(lines, size.lines - 1)

@@ -55,12 +55,15 @@ def _join_names(names: list[str]) -> str:
     return " and ".join(names)
 
 
-def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
+def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = False) -> Iterator[str]:
     """Yield the status as text, line by line; `width` is the terminal's, 0 without a terminal."""
-    yield f"mcpb {found['version']}"
+    yield found["verdict"]
+    yield from _problem_lines(found)
+    if is_detailed:
+        yield f"mcpb {found['version']}, {found['browserTools']} browser tools"
     for browser in found["browsers"]:
         yield ""
-        yield from _browser_lines(browser, width)
+        yield from _browser_lines(browser, width, is_detailed=is_detailed)
     for channel in found["channels"]:
         yield ""
         yield from _channel_lines(channel, width)
@@ -84,22 +87,25 @@ def as_text(found: Mapping[str, Any], width: int = 0) -> Iterator[str]:
         yield from Columns(audit_rows.LIMITS, width, "  ").format_lines(
             map(audit_rows.format_row, found["calls"])
         )
-    yield from _problem_lines(found)
 
 
 def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield problems and notes that the verdict does not have, and where details are."""
     for problem in (*(other["text"] for other in found["otherRules"]), *found["problems"]):
-        yield f"problem: {problem}"
-    if found["missing"]:
-        yield ""
-        yield from found["missing"].splitlines()
-        if DOCTOR not in found["missing"]:
-            yield f"To look at each link of the chain, run: {DOCTOR}"
+        if problem != found["obstacle"]:
+            yield f"problem: {problem}"
+    for note in found["notes"]:
+        yield f"note: {' → '.join(filter(None, [note['text'], note['command']]))}"
+    yield from (line for line in found["missing"].splitlines() if line != found["obstacle"])
+    if not found["ready"]:
+        yield f"Details: {DOCTOR}"
 
 
 def _server_line(server: Mapping[str, Any]) -> str:
-    admitted = 'every program of your user (auth = "same-user")' if server["auth"] == "same-user" else ""
-    return f"mcpb serve  {server['url']} · pid {server['pid']} · admits {admitted or 'clients with a token'}"
+    needs = 'no token needed (auth = "same-user")' if server["auth"] == "same-user" else "needs a token"
+    count = server["clients"]
+    clients = "" if count is None else f" · {count} client{'' if count == 1 else 's'}"
+    return f"mcpb serve  {server['url']} · pid {server['pid']}{clients} · {needs}"
 
 
 def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:
@@ -117,12 +123,12 @@ def _format_use(session: Mapping[str, Any]) -> str:
     return f"last used at {used}, ends at {ends} unless it is used"
 
 
-def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
+def _browser_lines(browser: Mapping[str, Any], width: int, *, is_detailed: bool) -> Iterator[str]:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (went away just now)"
     yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
-    extension = "Claude in Chrome" if browser["isChannel"] else f"extension {browser['extension']}"
-    yield f"  profile {browser['profile']}, {extension}, host {browser['host']}"
+    if browser["isChannel"] or is_detailed:
+        yield from _detail_lines(browser, is_detailed=is_detailed)
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
     for tab, line in zip(
         browser["tabs"], Columns([MAX_ORIGIN_CHARS], width, "  ").format_lines(tabs), strict=True
@@ -130,10 +136,33 @@ def _browser_lines(browser: Mapping[str, Any], width: int) -> Iterator[str]:
         yield line
         yield from (f"    {name}" for name in tab["tools"])
         yield from (f"    note: {notice}" for notice in tab["notices"])
+        if is_detailed:
+            yield from map(_format_page_server, tab["servers"])
     yield "  clients:" if browser["sessions"] else "  clients: none"
     yield from _client_lines(browser["sessions"], width)
     if browser["pausedSites"]:
         yield f"  paused: {', '.join(browser['pausedSites'])}"
+
+
+def _detail_lines(browser: Mapping[str, Any], *, is_detailed: bool) -> Iterator[str]:
+    extension = "Claude in Chrome" if browser["isChannel"] else f"extension {browser['extension']}"
+    if not is_detailed:
+        yield f"  {extension}"
+        return
+    yield f"  profile {browser['profile']}, {extension}"
+    yield f"  native host {browser['hostVersion']} ({browser['host']}), started by process {browser['pid']}"
+    yield f"  can: {', '.join(browser['capabilities']) or 'nothing'}"
+    if trouble := browser["trouble"]:
+        count = trouble["attempts"]
+        yield f"  last failed connection: {trouble['at']} ({count} in a row): {trouble['reason']}"
+    if browser["dropped"]:
+        counts = (f"{why} {count}" for why, count in sorted(browser["dropped"].items()))
+        yield f"  dropped messages: {', '.join(counts)}"
+
+
+def _format_page_server(server: Mapping[str, Any]) -> str:
+    capabilities = ", ".join(server["capabilities"]) or "no capabilities"
+    return f"    page server {server['name']} {server['version']}".rstrip() + f": {capabilities}"
 
 
 def _channel_lines(channel: Mapping[str, Any], width: int) -> Iterator[str]:

@@ -93,7 +93,7 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
         seen=replies.seen,
         unlinked=replies.unlinked,
         paused=replies.paused,
-        copied={kind: _read_copied_version(home, is_firefox=kind) for kind in (False, True)},
+        copied={kind: read_copied_version(home, is_firefox=kind) for kind in (False, True)},
         hosts={browser: host for host, browser in hosts.items()},
         channels=_find_channels(machine, files.running, channel, is_partial=bool(names)),
         is_attached=channel.attach,
@@ -183,7 +183,7 @@ def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
     return [target for target in paused_targets(registry) if target.site or target.title]
 
 
-def _read_copied_version(home: Path, *, is_firefox: bool) -> str:
+def read_copied_version(home: Path, *, is_firefox: bool) -> str:
     """Return the version of the copy that `mcpb extension` made; empty without one."""
     layout = HomeLayout(home)
     directory = layout.firefox_extension if is_firefox else layout.extension

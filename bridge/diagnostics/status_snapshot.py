@@ -11,6 +11,7 @@ import msgspec
 
 from bridge import __version__
 from bridge.diagnostics.connection_problem import Problems, _find_missing
+from bridge.diagnostics.status_verdict import find_obstacle, list_notes, make_verdict
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.registry import Browser, Registry
@@ -19,6 +20,7 @@ from bridge.hub.rules.pauses import Pauses
 from bridge.hub.tool_search import search_entries
 from bridge.state.audit_log import format_time
 from bridge.state.pause_control import short_id, title_of
+from native_host.protocol import wire
 from native_host.protocol.untrusted_text import (
     MAX_NOTICE_CHARS,
     MAX_ORIGIN_CHARS,
@@ -48,37 +50,36 @@ class Rules(NamedTuple):
     pauses_problem: str = ""
 
 
-def make_status(
-    router: Router,
-    links: Problems,
-    calls: Sequence[Mapping[str, Any]] = (),
-    channels: Sequence[Mapping[str, Any]] = (),
-    published: Sequence[Mapping[str, Any]] = (),
-    servers: Sequence[Mapping[str, Any]] = (),
-    sessions: Sequence[Mapping[str, Any]] = (),
-    rules: Rules | None = None,
-) -> dict[str, Any]:
-    """Return everything for `--json`.
+class LocalState(NamedTuple):
+    """State of this machine that no browser reports."""
 
-    Args:
-        router: connected browsers.
-        links: live hosts without a connection.
-        calls: the latest lines of the audit log.
-        channels: sockets of the existing channel, each a `install.checks.existing_channel.Channel`.
-        published: published sockets, each a `native_host.existing_channel.published_socket.PublishedSocket`.
-        servers: running `mcpb serve`, each a `bridge.state.server_record.ServeRecord`.
-        sessions: open named sessions, each a `native_host.ipc.named_sessions.Greeting`.
-        rules: those of config.toml.
-    """
+    calls: Sequence[Mapping[str, Any]] = ()
+    """The latest lines of the audit log."""
+    channels: Sequence[Mapping[str, Any]] = ()
+    """Sockets of the existing channel, each a `install.checks.existing_channel.Channel`."""
+    published: Sequence[Mapping[str, Any]] = ()
+    """Published sockets, each a `native_host.existing_channel.published_socket.PublishedSocket`."""
+    servers: Sequence[Mapping[str, Any]] = ()
+    """Running `mcpb serve`, each a `bridge.state.server_record.ServeRecord`."""
+    sessions: Sequence[Mapping[str, Any]] = ()
+    """Open named sessions, each a `native_host.ipc.named_sessions.Greeting`."""
+    rules: Rules | None = None
+    copied: Mapping[bool, str] = {}
+    """See `Observations.copied`."""
+
+
+def make_status(router: Router, links: Problems, local: LocalState = LocalState()) -> dict[str, Any]:  # noqa: B008
+    """Return everything for `--json`; `links` has the live hosts without a connection."""
     registry = router.registry
-    held = {channel["holder"] for channel in channels}
+    held = {channel["holder"] for channel in local.channels}
     of_holders = {
         browser.host_hello.pid: browser
         for browser in registry.browsers()
         if browser.host_hello and browser.host_hello.pid in held
     }
-    return {
+    found: dict[str, Any] = {
         "version": __version__,
+        "browserTools": router.count_browser_tools(),
         "browsers": [
             _describe_browser(browser, registry, router.catalog)
             for browser in registry.browsers()
@@ -86,28 +87,55 @@ def make_status(
         ],
         "channels": [
             _describe_channel(channel, of_holders.get(channel["holder"]), registry.pauses)
-            for channel in channels
+            for channel in local.channels
         ],
-        "published": list(published),
-        "servers": [{key: server[key] for key in ("pid", "url", "auth")} for server in servers],
-        "namedSessions": list(sessions),
+        "published": list(local.published),
+        "servers": [_describe_server(server, registry) for server in local.servers],
+        "namedSessions": list(local.sessions),
         "kept": list(_describe_cached(router.catalog)),
         "waiting": [
             browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello
         ],
-        "calls": list(calls),
-        "problems": [*_config_problems(rules), *(problem.text for problem in links.problems.values())],
-        "otherRules": list(_other_rules(registry, rules)),
-        "missing": _find_missing(router, channels),
+        "calls": list(local.calls),
+        "problems": [*_config_problems(local.rules), *(problem.text for problem in links.problems.values())],
+        "otherRules": list(_other_rules(registry, local.rules)),
+        "notes": list_notes(router, local.copied),
     }
+    found["missing"] = "" if _has_tools(found) else _find_missing(router, local.channels)
+    found["obstacle"] = find_obstacle(found, _config_problem(local.rules))
+    found["ready"] = not found["obstacle"]
+    found["verdict"] = make_verdict(found)
+    return found
+
+
+def _has_tools(found: Mapping[str, Any]) -> bool:
+    """Return whether a browser with mcpb's own extension is connected, and clients can use it."""
+    own = [browser for browser in found["browsers"] if browser["live"] and not browser["isChannel"]]
+    return bool(own) and bool(found["browserTools"] or any(browser["tabs"] for browser in own))
+
+
+def _describe_server(server: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    """Describe a running `mcpb serve`; without a browser nothing tells its clients."""
+    browsers = registry.browsers()
+    clients = [
+        client for browser in browsers[:1] for client in browser.clients if client.pid == server["pid"]
+    ]
+    count = sum(len(client.sessions) for client in clients) if browsers else None
+    return {**{key: server[key] for key in ("pid", "url", "auth")}, "clients": count}
 
 
 def _config_problems(rules: Rules | None) -> Iterator[str]:
     if rules and rules.pauses_problem:
         yield rules.pauses_problem
-    if rules and rules.problem:
-        text = f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
-        yield Problem(text, *rules.problem.commands) if isinstance(rules.problem, Problem) else text
+    if problem := _config_problem(rules):
+        yield problem
+
+
+def _config_problem(rules: Rules | None) -> str:
+    if rules is None or not rules.problem:
+        return ""
+    text = f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
+    return Problem(text, *rules.problem.commands) if isinstance(rules.problem, Problem) else text
 
 
 def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, Any]]:
@@ -163,7 +191,11 @@ def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) ->
         "label": single_line(hello.profile.label, MAX_TITLE_CHARS),
         "extension": hello.extension.version,
         "isChannel": browser.is_channel,
+        "capabilities": sorted(single_line(name, MAX_TITLE_CHARS) for name in hello.capabilities.commands),
         "host": browser.host,
+        "hostVersion": single_line(browser.host_hello.version, MAX_TITLE_CHARS) if browser.host_hello else "",
+        "dropped": dict(browser.dropped),
+        "trouble": _describe_trouble(hello.trouble),
         "pid": browser.pid,
         "live": browser.is_live,
         "clients": [session["title"] for session in sessions],
@@ -171,6 +203,27 @@ def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) ->
         "pausedSites": [single_line(site, MAX_ORIGIN_CHARS) for site in registry.pauses.sites],
         "tabs": list(_describe_tabs(browser, registry, catalog)),
     }
+
+
+def _describe_trouble(trouble: wire.Trouble | None) -> dict[str, Any] | None:
+    """Describe the last failed or ended connection of the extension."""
+    if trouble is None:
+        return None
+    reason = single_line(trouble.reason, MAX_NOTICE_CHARS)
+    return {"attempts": trouble.attempts, "reason": reason, "at": format_time(trouble.at / 1000)}
+
+
+def _describe_page_server(frame: wire.FrameTools) -> Iterator[dict[str, Any]]:
+    """Yield the MCP server of a page frame as it describes itself, if it does."""
+    about = frame.server_info
+    if about is not None:
+        yield {
+            "name": single_line(str(about.get("name", "")), MAX_TITLE_CHARS),
+            "version": single_line(str(about.get("version", "")), MAX_TITLE_CHARS),
+            "capabilities": [
+                single_line(name, MAX_TITLE_CHARS) for name in islice(frame.capabilities or {}, 20)
+            ],
+        }
 
 
 def _describe_channel(channel: Mapping[str, Any], browser: Browser | None, pauses: Pauses) -> dict[str, Any]:
@@ -206,6 +259,10 @@ def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> It
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser and frame.announced.notice:
             notices[tab.tab_id].append(single_line(frame.announced.notice, MAX_NOTICE_CHARS))
+    servers: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for its_browser, tab, frame in registry.frames():
+        if its_browser is browser:
+            servers[tab.tab_id] += _describe_page_server(frame.announced)
     titles = {session.id: title_of(session) for client in browser.clients for session in client.sessions}
     for tab in sorted(browser.tabs.values(), key=lambda tab: (tab.origin, tab.ordinal)):
         is_somebodys = not tab.incognito and (tab.owner is not None or tab.handed_over)
@@ -222,6 +279,7 @@ def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> It
                 "pausedBy": pattern,
                 "tools": find_tools[tab.tab_id],
                 "notices": notices[tab.tab_id],
+                "servers": servers[tab.tab_id],
             }
 
 

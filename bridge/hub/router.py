@@ -19,7 +19,7 @@ from bridge.hub.cached_tools import NoToolStore, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.change_signal import ChangeSignal
-from bridge.hub.client_session import Session
+from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
@@ -172,6 +172,10 @@ class Router:
     def resources(self, session: Session) -> list[Resource]:
         """Return the resources of a session, the latest first."""
         return self._provider.resources(session)
+
+    def count_browser_tools(self) -> int:
+        """Return the number of tools that no page offers and the policy allows."""
+        return len(self._provider.definitions(ListForm()))
 
     def connection_problem(self) -> str:
         """Return the missing connection with the command that repairs it, or an empty text."""

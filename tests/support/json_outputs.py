@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -16,7 +15,7 @@ import msgspec
 import trio
 
 from bridge.diagnostics.report import DoctorReport
-from bridge.diagnostics.status_snapshot import Rules, make_status
+from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Record, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
@@ -148,8 +147,9 @@ async def make_status_documents(home: Path) -> list[Any]:
         channel, published, server = (
             make_sample_json(shape) for shape in (Channel, PublishedSocket, ServeRecord)
         )
-        report = partial(make_status, router, NoProblems(), [{}], published=[published], servers=[server])
-        return [report(rules=Rules("digest", "", "text")), report([channel])]
+        local = LocalState([{}], (), [published], [server], rules=Rules("digest", "", "text"))
+        states = [local, local._replace(channels=[channel], rules=None)]
+        return [make_status(router, NoProblems(), state) for state in states]
 
 
 def _announce_everything(transport: PlayedTransport) -> None:

@@ -267,15 +267,16 @@ def test_wrong_usage_exits_2_and_says_what_is_right(arguments: list[str], says: 
 
 async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrowser) -> None:
     done = await run("status")
-    lines = done.output.splitlines()
-    assert lines[2] == "Simulated browser 0.2.0 “Work”"
-    assert lines[4:] == [
+    assert done.output.splitlines() == [
+        "Ready: Simulated browser 0, browser tools on, 1 page tool.",
+        "",
+        "Simulated browser 0.2.0 “Work”",
         "  http://localhost:8123 · tab 1  “Shop” • Active",
         f"    {GET_CART}",
         "  clients: none",
     ]
     found = json.loads((await run("status", "--json")).output)
-    assert found["missing"] == ""
+    assert (found["ready"], found["missing"]) == (True, "")
     assert found["browsers"][0]["tabs"][0]["tools"] == [GET_CART]
 
 
@@ -299,10 +300,52 @@ def write_preferences(chromium: Path, extensions: dict[str, Any]) -> None:
     (chromium / "Default" / "Preferences").write_text(content)
 
 
-async def test_status_says_that_no_page_offers_a_tool(mcpb_home: Path) -> None:
+async def test_status_is_ready_without_page_tools_unless_the_browser_tools_are_off(mcpb_home: Path) -> None:
     async with SimulatedBrowser(HOST_COMMAND) as browser:
         browser.add_tab(SHOP, "Shop")
-        assert "1 browser connected, but no open page offers a tool" in (await run("status")).output
+        ready = await run("status", "--check")
+        (mcpb_home / "config.toml").write_text("[browser]\nenabled = false\n")
+        off = await run("status", "--check")
+    assert ready.exit_code == 0
+    assert ready.output.startswith("Ready: Simulated browser 0, browser tools on, no page tools open.\n")
+    assert off.exit_code == 1
+    assert off.output.startswith("Not ready: the browser tools are switched off in config.toml")
+
+
+@pytest.mark.usefixtures("mcpb_home")
+async def test_status_check_fails_without_a_browser_and_without_it_the_exit_code_is_0() -> None:
+    assert (await run("status")).exit_code == 0
+    assert (await run("status", "--check")).exit_code == 1
+    assert (await run("status", "--json", "--check")).exit_code == 1
+    assert (await run("status", "--watch", "--check")).exit_code == 2
+
+
+async def test_status_names_a_broken_configuration_first(shop: SimulatedBrowser, mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text("max_nme = 3\n")
+    done = await run("status", "--check")
+    assert done.exit_code == 1
+    verdict = done.output.splitlines()[0]
+    assert verdict.startswith("Not ready: ")
+    assert "config.toml" in verdict
+    assert "max_nme" in verdict
+    assert (await run("status")).exit_code == 0
+
+
+@pytest.mark.parametrize(("spoken", "command"), [(0, "mcpb extension"), (2, "mcpb install-native-host")])
+async def test_status_and_clients_receive_both_wire_versions(
+    mcpb_home: Path, spoken: int, command: str
+) -> None:
+    browser = SimulatedBrowser(HOST_COMMAND)
+    browser.hello.wire = spoken
+    versions = f"speaks wire version {spoken}, the native host 0.2.0 speaks 1"
+    async with browser:
+        found = json.loads((await run("status", "--json")).output)
+        called = await run("call", "tabs_context")
+    assert not found["ready"]
+    assert versions in found["verdict"]
+    assert found["verdict"].endswith(f"Run: {command}")
+    assert versions in called.output
+    assert command in called.output
 
 
 async def test_status_watches_and_says_each_change_once(shop: SimulatedBrowser) -> None:
@@ -366,7 +409,7 @@ async def test_status_on_a_terminal_redraws_and_ends_with_ctrl_c_without_a_word(
             while "clients: none" not in seen:
                 seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
             shop.remove_tab(next(iter(shop.tabs.values())))
-            while "no open page offers a tool" not in seen:
+            while "no page tools open" not in seen:
                 seen += (await trio.to_thread.run_sync(os.read, ours, 65536)).decode()
             watching.send_signal(signal.SIGINT)
     os.close(ours)

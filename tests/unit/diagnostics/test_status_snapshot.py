@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,14 +13,17 @@ import pytest
 from bridge.cli.columns import Columns, cut_text, display_width
 from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
-from bridge.diagnostics.status_snapshot import make_status
+from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
+from bridge.hub.client_session import ListForm
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
 from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 from native_host.system.problem import Problem
 
+GOLDEN = Path(__file__).parents[2] / "data/output"
 GET_CART = "website_tool_shop_example_tab1_getCart"
 CLAUDE = wire.Session(
     id="5e551011", title="Claude Code", client=wire.ClientInfo(name="claude-code", version="2.1")
@@ -57,7 +61,7 @@ def client(*sessions: wire.Session, pid: int = 4711) -> wire.Client:
 
 
 def found(router: Router, *calls: Mapping[str, Any]) -> dict[str, Any]:
-    data = make_status(router, NoProblems(), calls)
+    data = make_status(router, NoProblems(), LocalState(calls))
     json.dumps(data)
     return data
 
@@ -89,11 +93,11 @@ async def test_a_tab_has_its_number_its_tools_and_what_stands_out_about_it(
         "pausedBy": "https://shop.example",
         "tools": [GET_CART],
         "notices": [],
+        "servers": [],
     }
-    assert text(router)[4:6] == [
-        "  https://shop.example · tab 1  “Shop” • Active • of Claude Code • paused",
-        f"    {GET_CART}",
-    ]
+    lines = text(router)
+    shown = lines.index("  https://shop.example · tab 1  “Shop” • Active • of Claude Code • paused")
+    assert lines[shown + 1] == f"    {GET_CART}"
 
 
 async def test_what_the_policy_hides_is_counted_and_the_rule_named(transport: PlayedTransport) -> None:
@@ -157,7 +161,7 @@ async def test_paused_sites_are_named_also_when_no_tab_of_theirs_is_open(
 
 async def test_recent_calls_say_who_what_where_and_what_came_of_it(router: Router) -> None:
     assert found(router, CALL)["calls"] == [CALL]
-    line = text(router, CALL)[3]
+    line = text(router, CALL)[-1]
     assert line.endswith(
         "  Claude Code  getCart  https://shop.example tab 1  timed_out  10000 ms  "
         "10 s have passed; it may have run"
@@ -208,6 +212,148 @@ async def test_lines_with_titles_fit_the_terminal(router: Router, transport: Pla
     assert max(map(display_width, text(router, CALL, width=70)[4:8])) <= 70
 
 
+# ── The verdict ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WithTools(NoProvider):
+    """Offers one browser tool."""
+
+    def definitions(self, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
+        return [{"name": "navigate"}]
+
+
+@pytest.fixture
+def with_tools(router: Router) -> Router:
+    router.set_provider(WithTools())
+    return router
+
+
+async def test_a_browser_without_page_tools_is_ready_because_its_own_tools_are(
+    with_tools: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1))
+    status = found(with_tools)
+    assert (status["ready"], status["obstacle"], status["missing"], status["browserTools"]) == (
+        True,
+        "",
+        "",
+        1,
+    )
+    assert text(with_tools)[0] == "Ready: Chromium 156, browser tools on, no page tools open."
+
+
+async def test_without_browser_tools_a_page_has_to_offer_some(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1))
+    assert not found(router)["ready"]
+    transport.announce("h1", tools(1, "getCart"))
+    assert text(router)[0] == "Ready: Chromium 156, browser tools off, 1 page tool."
+
+
+async def test_without_a_browser_the_verdict_is_what_is_missing(transport: PlayedTransport) -> None:
+    problem = Problem("Chromium is not running. Start it.")
+    router = Router(transport, lambda _: problem)
+    assert (found(router)["ready"], found(router)["obstacle"]) == (False, problem)
+    assert text(router)[:2] == ["Not ready: Chromium is not running. Start it.", "Details: mcpb doctor"]
+
+
+async def test_a_broken_configuration_is_an_obstacle_although_a_browser_is_connected(
+    with_tools: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", *one_page("getCart"))
+    local = LocalState(rules=Rules("", "config.toml:3: max_nme is no key"))
+    status = make_status(with_tools, NoProblems(), local)
+    assert not status["ready"]
+    assert status["obstacle"] == status["problems"][0]
+    assert next(as_text(status)).startswith("Not ready: config.toml:3: max_nme is no key. Clients")
+    assert "problem: " not in "\n".join(as_text(status))
+
+
+async def test_what_limits_a_browser_is_noted_with_the_codes_of_the_doctor(
+    with_tools: Router, transport: PlayedTransport
+) -> None:
+    old = msgspec.structs.replace(
+        browser_hello(), extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.0.9")
+    )
+    before = tab(2, "https://bank.example", title="Bank", status="complete")
+    transport.connect(
+        "h1",
+        old,
+        wire.Tabs(tabs=[tab(1), before, tab(3, "https://down.example", error_page=True)]),
+        tools(1, "getCart"),
+        wire.Paused(sites=["shop.example"], sessions=[CLAUDE.id, "gone"]),
+        wire.HostClients(clients=[client(CLAUDE)]),
+    )
+    status = found(with_tools)
+    assert status["ready"]
+    assert [(note["code"], note["command"]) for note in status["notes"]] == [
+        ("extension-old", "mcpb extension"),
+        ("tab-needs-reload", ""),
+        ("paused", "mcpb pause shop.example --resume"),
+        ("paused", f"mcpb pause {CLAUDE.id} --resume"),
+    ]
+    assert "1 tab: “Bank” (https://bank.example)" in status["notes"][1]["text"]
+
+
+async def test_a_server_is_shown_with_its_clients_and_whether_it_needs_a_token(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client(CLAUDE, pid=7)]))
+    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "startedAt": 1.0}
+    status = make_status(router, NoProblems(), LocalState(servers=[server, {**server, "auth": "same-user"}]))
+    assert status["servers"][0] == {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "clients": 1}
+    assert list(as_text(status))[-2:] == [
+        "mcpb serve  http://localhost:3456/ · pid 7 · 1 client · needs a token",
+        'mcpb serve  http://localhost:3456/ · pid 7 · 1 client · no token needed (auth = "same-user")',
+    ]
+
+
+async def test_details_have_ids_versions_capabilities_page_servers_and_counts_of_dropped_messages(
+    router: Router, transport: PlayedTransport
+) -> None:
+    about = {"server_info": {"name": "Shop", "version": "2"}, "capabilities": {"tools": {}, "prompts": {}}}
+    trouble = wire.Trouble(attempts=3, reason="Native host has exited.", at=1795232023444)
+    transport.connect(
+        "h1",
+        msgspec.structs.replace(browser_hello(), trouble=trouble),
+        wire.Tabs(tabs=[tab(1)]),
+        msgspec.structs.replace(tools(1, "getCart"), **about),
+        wire.HostClients(clients=[], dropped={"late-response": 2}),
+    )
+    browser = found(router)["browsers"][0]
+    assert browser["dropped"] == {"late-response": 2}
+    assert browser["trouble"] == {
+        "attempts": 3,
+        "reason": "Native host has exited.",
+        "at": "2026-11-21T03:33:43.444Z",
+    }
+    assert browser["tabs"][0]["servers"] == [
+        {"name": "Shop", "version": "2", "capabilities": ["tools", "prompts"]}
+    ]
+    short, detailed = "\n".join(text(router)), "\n".join(as_text(found(router), is_detailed=True))
+    for detail in ("profile p1", "(h1)", "  can: ", "page server Shop 2: tools, prompts", "late-response 2"):
+        assert detail in detailed
+        assert detail not in short
+
+
+async def test_the_text_has_the_wording_of_its_golden_file(
+    with_tools: Router, transport: PlayedTransport
+) -> None:
+    """All other assertions are about codes and values."""
+    transport.connect(
+        "h1",
+        wire.Tabs(tabs=[tab(1, title="Shop", active=True, focused=True, owner=CLAUDE.id), tab(2, ordinal=2)]),
+        tools(1, "getCart"),
+        tools(2),
+        wire.Paused(sites=["bank.example"]),
+        wire.HostClients(clients=[client(CLAUDE)]),
+    )
+    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token"}
+    status = make_status(with_tools, NoProblems(), LocalState(servers=[server]))
+    assert "\n".join([*as_text(status), ""]) == (GOLDEN / "status.txt").read_text()
+
+
 # ── Another product's channel ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -222,7 +368,7 @@ HELD = Channel(
 
 
 def with_channel(router: Router, channel: Channel) -> dict[str, Any]:
-    return make_status(router, NoProblems(), channels=[msgspec.to_builtins(channel)])
+    return make_status(router, NoProblems(), LocalState(channels=[msgspec.to_builtins(channel)]))
 
 
 async def test_a_channel_is_shown_with_whose_it_is_and_whether_it_is_used(router: Router) -> None:
@@ -231,7 +377,7 @@ async def test_a_channel_is_shown_with_whose_it_is_and_whether_it_is_used(router
     )
     found = with_channel(router, unused)
     assert found["channels"][0]["path"] == HELD.path
-    assert list(as_text(found))[2:4] == [
+    assert list(as_text(found))[-2:] == [
         "Claude in Chrome, through its own host (pid 7): not used: `--existing-channel` would",
         "  /tmp/claude-mcp-browser-bridge-ada/7.sock, program /opt/claude, 1 connection",
     ]
@@ -269,8 +415,8 @@ async def test_what_helps_is_not_said_again_below_what_is_missing_where_a_channe
 
 async def test_sockets_of_ours_are_shown_with_their_server(router: Router) -> None:
     ours = {"path": "/tmp/theirs/7.sock", "pid": 7, "isLeft": False}
-    shown = make_status(router, NoProblems(), published=[ours, {**ours, "isLeft": True}])
-    assert list(as_text(shown))[2:4] == [
+    shown = make_status(router, NoProblems(), LocalState(published=[ours, {**ours, "isLeft": True}]))
+    assert list(as_text(shown))[-2:] == [
         f"Socket for programs made for Claude in Chrome: /tmp/theirs/7.sock ({by})"
         for by in ("mcpb serve, pid 7", "left by a killed mcpb serve; the next one removes it")
     ]
@@ -282,7 +428,8 @@ async def test_an_extension_of_another_product_is_not_told_as_a_version_of_ours(
     theirs = wire.Capabilities(tools=[msgspec.Raw(b'{"name":"navigate"}')])
     brand = wire.BrowserInfo(brand="Claude in Chrome", version="")
     transport.connect("h1", msgspec.structs.replace(browser_hello(), browser=brand, capabilities=theirs))
-    assert text(router)[2:4] == ["Claude in Chrome", "  profile p1, Claude in Chrome, host h1"]
+    assert "  Claude in Chrome" in text(router)
+    assert "extension" not in "\n".join(text(router)[1:])
 
 
 async def test_what_helps_of_a_channel_is_said_below_what_is_missing(router: Router) -> None:

@@ -145,11 +145,17 @@ def _format_page(title: str, *body: Html, is_live: bool = False) -> Html:
 
 
 def _format_problems(found: Mapping[str, Any]) -> Html | None:
-    texts = [found["missing"], *found["problems"], *(other["text"] for other in found["otherRules"])]
+    notes = [_make_problem(note["text"], note["command"]) for note in found["notes"]]
+    others = [other["text"] for other in found["otherRules"]]
+    texts = [found["missing"], *found["problems"], *others, *notes]
     shown = [_format_problem(text) for text in dict.fromkeys(texts) if text]
     if not shown:
         return None
     return _make_section("attention", "To do next", [make_element("p", text) for text in shown])
+
+
+def _make_problem(text: str, command: str) -> str:
+    return Problem(f"{text}: {command}", command) if command else text
 
 
 def _format_problem(text: str) -> Html:

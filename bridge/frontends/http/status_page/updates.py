@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from bridge.diagnostics.connection_problem import Problems
-from bridge.diagnostics.status_snapshot import Rules, find_tools, make_status, running_calls
+from bridge.diagnostics.status_snapshot import LocalState, Rules, find_tools, make_status, running_calls
 from bridge.frontends.http.status_page.html import PageContent
 from bridge.hub.router import Router
 from bridge.state.audit_reader import Filter, Follower
@@ -58,7 +58,7 @@ class StatusUpdates:
         """Return the current content of the page."""
         self._read_calls()
         query = query[:_MAX_QUERY]
-        found = make_status(self._router, self._links, list(self._calls), rules=self._rules())
+        found = make_status(self._router, self._links, LocalState(list(self._calls), rules=self._rules()))
         approvals, problem = self._read_approvals()
         found["problems"] += [problem] if problem else []
         running = running_calls(self._router, trio.current_time(), time.time())
