@@ -44,6 +44,12 @@ class CallError(Exception):
         return "" if self.code == Code.INVALID_PARAMS else self.detail
 
 
+def session_ended(*, handed: bool) -> CallError:
+    """Return the error of a call whose session ends before its result."""
+    then = "Connect again, and look at the page first."
+    return CallError(Code.GONE, "mcpb has ended this session", handed=handed, then=then)
+
+
 class UnknownToolError(Exception):
     """Call of a name that is not offered and was never shown to this session."""
 

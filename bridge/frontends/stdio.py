@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import select
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -37,6 +39,8 @@ GOODBYE_S = 1.0
 _READ_BYTES = 64 * 1024
 _LONG_READ_BYTES = 1024 * 1024
 """Bytes to read after a full read, because the line is long."""
+_PEER_CLOSED: int = getattr(select, "POLLRDHUP", 0)
+"""Event of a socket whose other end sends no more; macOS does not have it."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +58,9 @@ async def serve_descriptors(server: McpServer, stdin: int, stdout: int) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_flush_output, writer, nursery.cancel_scope)
         async with open_session(server, writer) as lane:
-            await _Reader(stdin, writer, lane, nursery.cancel_scope).run()
-            await lane.close()
+            reader = _Reader(stdin, writer, lane, nursery.cancel_scope)
+            await reader.run()
+            await lane.end_input(is_script=reader.is_script)
             with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError):
                 # The client may not read any more, so the wait for the rest is bounded.
                 await writer.wait_room()
@@ -116,12 +121,17 @@ class _Reader:
         self._read_bytes = _READ_BYTES
         self._is_full = False
         """True if the last request found the limit of open requests reached."""
+        self.is_script = False
+        """True if the input had ended before the first response: its writer waits for none of them."""
 
     async def run(self) -> None:
         """Handle lines until stdin ends."""
-        while data := await self._read_input():
+        data = await self._read_input()
+        self.is_script = _has_ended(self._stdin)
+        while data:
             for line in self._lines.feed(data):
                 await self._handle_line(line)
+            data = await self._read_input()
         await self._handle_line(self._lines.take_rest())
 
     async def _read_input(self) -> bytes:
@@ -172,6 +182,15 @@ class _Reader:
                 _log.warning("Ended the session: the client read nothing for %g s.", STALLED_S)
                 self._scope.cancel()
             await trio.lowlevel.checkpoint()
+
+
+def _has_ended(stdin: int) -> bool:
+    """Return whether nothing is written to an input any more; some of it may be unread."""
+    if stat.S_ISREG(os.fstat(stdin).st_mode):
+        return True
+    poll = select.poll()
+    poll.register(stdin, _PEER_CLOSED)
+    return any(events & (_PEER_CLOSED | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def _request_id(line: bytes) -> bytes:

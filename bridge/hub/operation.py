@@ -46,6 +46,14 @@ class Operation(Protocol):
         ...
 
 
+class RunningCall(Operation, Protocol):
+    """A call that the hub runs, as an operation."""
+
+    def end_with_session(self) -> None:
+        """End the call because its session ends: its outcome says whether it may have run."""
+        ...
+
+
 class FinishedOperation:
     """An operation that ended during its start."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridge.errors import CallError, UnknownToolError, make_failure_result
+from bridge.errors import CallError, UnknownToolError, make_failure_result, session_ended
 from bridge.hub import tool_result
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import Arguments
@@ -22,7 +22,7 @@ from bridge.hub.catalog_entries import Entry, LiveEntry
 from bridge.hub.client_session import Session, ToolIdentity
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
-from bridge.hub.operation import FINISHED, OnFinished, Operation
+from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
@@ -65,7 +65,7 @@ class CallServices(msgspec.Struct, frozen=True):
     told: Callable[[CallError], str]
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
-    running: dict[Operation, CallRecord] = msgspec.field(default_factory=dict)
+    running: dict[RunningCall, CallRecord] = msgspec.field(default_factory=dict)
     """The calls that have begun and are not over, the oldest first."""
 
 
@@ -128,8 +128,15 @@ class PageCall:
             return  # it is gone, and says so itself
         if self._is_over or not entry.refusal:
             return
+        self._fail_running(CallError(Code.NOT_ALLOWED, entry.refusal, handed=self._was_sent))
+
+    def end_with_session(self) -> None:
+        """See `RunningCall`."""
+        self._fail_running(session_ended(handed=self._was_sent))
+
+    def _fail_running(self, error: CallError) -> None:
         operation = self._operation
-        self.fail(CallError(Code.NOT_ALLOWED, entry.refusal, handed=self._was_sent))
+        self.fail(error)
         operation.cancel()
 
     def cancel(self) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container
 from typing import Any, NamedTuple, Protocol
 
-from bridge.errors import CallError, make_failure_result
+from bridge.errors import CallError, make_failure_result, session_ended
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import ListForm, Session
@@ -130,6 +130,12 @@ class ProviderCall:
             self._is_over = True
             self._operation.cancel()
             self._record_end(None)
+
+    def end_with_session(self) -> None:
+        """See `RunningCall`. A tool may have done a part of its work."""
+        operation = self._operation
+        self._finish_failed(session_ended(handed=True))
+        operation.cancel()
 
     async def _run_call(self) -> None:
         try:

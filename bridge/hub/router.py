@@ -407,6 +407,12 @@ class Router:
         """Return the records of the running calls, the oldest first."""
         return list(self._services.running.values())
 
+    def end_calls(self, session: Session) -> None:
+        """End the running calls of a session: the outcome of each says whether it may have run."""
+        for call, record in list(self._services.running.items()):
+            if record.session is session:
+                call.end_with_session()
+
     # ── What calls wait for ─────────────────────────────────────────────────────────────────────────────────
 
     def _in_background(self, wait: Callable[[], Awaitable[None]]) -> Operation:

@@ -77,6 +77,10 @@ class McpServer:
         for tell in list(self._tells):
             await tell()
 
+    def end_calls(self) -> None:
+        """End the running calls: the result of each says whether it may have run."""
+        self._router.end_calls(self._session)
+
     async def initialize_result(self, requested: str) -> Parts:
         """Return the result of `initialize` for this requested revision."""
         hello = {

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import trio
 
 Key = int | str
-"""A request's id, as `incoming.correlated` makes ids comparable."""
+"""A request's id, as `client_messages.correlate_id` makes ids comparable."""
 
 
 class OpenRequest(Protocol):
@@ -17,6 +17,11 @@ class OpenRequest(Protocol):
     @property
     def key(self) -> Key:
         """Its id."""
+        ...
+
+    @property
+    def is_call(self) -> bool:
+        """True for a `tools/call`."""
         ...
 
     def cancel(self) -> None:

@@ -149,7 +149,8 @@ class SdkSession:
         if earlier := self._asked.get(key):
             earlier.settle()  # Responses with one id cannot be distinguished.
             earlier.client.forgo()
-        asked = _PackageRequest(self._asked, self._requests, key, client)
+        is_call = request.method == "tools/call"
+        asked = _PackageRequest(self._asked, self._requests, key, client, is_call=is_call)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
             self._requests.add(asked)
 
@@ -270,9 +271,16 @@ class _PackageRequest:
     """A request whose response is due from the package."""
 
     def __init__(
-        self, asked: dict[Key, _PackageRequest], requests: OpenRequests[OpenRequest], key: Key, client: Client
+        self,
+        asked: dict[Key, _PackageRequest],
+        requests: OpenRequests[OpenRequest],
+        key: Key,
+        client: Client,
+        *,
+        is_call: bool,
     ) -> None:
         self.client = client
+        self.is_call = is_call
         self._asked = asked
         self._requests = requests
         self.key = key

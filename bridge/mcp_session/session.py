@@ -106,17 +106,32 @@ class McpSession:
         if message is None or not await self._handle_message(message, line, client or self._client):
             await self._pass_on(line, client or self._client)
 
-    async def close(self, patience_s: float = GOODBYE_S) -> None:
-        """Respond to the open requests of a client that sends no more; cancel slow ones."""
+    async def end_input(self, *, is_script: bool) -> None:
+        """Respond to the open requests of a client that sends no more; cancel slow ones without a response.
+
+        A client that is no script has gone when it leaves calls open, and some raise an error for a message
+        that comes then: its calls are cancelled at once.
+        """
+        self._server.remove_listener(self._tell_list_changed)
+        if not is_script:
+            await self._cancel_calls()
         if self._lines:
             self._lines.close()
-        with trio.move_on_after(patience_s):
+        with trio.move_on_after(GOODBYE_S):
             await self.requests.wait_at_most(0)
         if self._lines:
             await self._sdk_ended.wait()
+        self.abandon()
+
+    async def close(self) -> None:
+        """End the session: respond to all open requests. Those of calls say whether they may have run."""
+        self._server.remove_listener(self._tell_list_changed)
+        self._server.end_calls()
+        if self._lines:
+            self._lines.close()
+            await self._sdk_ended.wait()
         for asked in [*self.requests, *self._subscriptions]:
             asked.close()
-        self._server.remove_listener(self._tell_list_changed)
 
     def abandon(self) -> None:
         """Cancel the open requests: the client has gone."""
@@ -210,7 +225,7 @@ class McpSession:
             state=params.request_state,
             given=elicitation.make_elicit_result(response.action, response.content) if response else None,
         )
-        opened = _Open(self.requests, bytes(message.id), client)
+        opened = _Open(self.requests, bytes(message.id), client, is_call=True)
         opened.waits_for(self._calls.begin(era, call, opened.answer))
 
     def _answer_later(self, message: Request, client: Client, find: Callable[[], Awaitable[Parts]]) -> None:
@@ -233,6 +248,13 @@ class McpSession:
             return False
         request.cancel()
         return True
+
+    async def _cancel_calls(self) -> None:
+        """Cancel the open calls, as their client would."""
+        for asked in self.requests:
+            if asked.is_call:
+                params = {"requestId": asked.key}
+                await self.handle_line(client_writer.make_notification("notifications/cancelled", params))
 
     async def _tell_list_changed(self) -> None:
         if self._is_only_one:
@@ -288,8 +310,11 @@ async def load_package() -> ModuleType:
 class _Open:
     """A request that is answered here."""
 
-    def __init__(self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client) -> None:
+    def __init__(
+        self, requests: OpenRequests[OpenRequest], raw_id: bytes, client: Client, *, is_call: bool = False
+    ) -> None:
         self.key = client_messages.correlate_id(raw_id)
+        self.is_call = is_call
         self._requests = requests
         self._raw_id = raw_id
         self._client = client
@@ -335,6 +360,8 @@ class _Open:
 
 class _Subscription:
     """A client that hears of changes."""
+
+    is_call = False
 
     def __init__(self, message: Listen, client: Client) -> None:
         self.key = client_messages.correlate_id(bytes(message.id))

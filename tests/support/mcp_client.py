@@ -138,6 +138,12 @@ class McpLines:
         assert message["jsonrpc"] == "2.0"
         return message
 
+    async def rest(self) -> bytes:
+        """All that the bridge still writes, until it closes its stdout."""
+        while data := await self._from_server.receive_some(1 << 20):
+            self._buffer += data
+        return self._buffer
+
     async def _say(self, message: dict[str, Any]) -> None:
         await self.say_line(json.dumps({"jsonrpc": "2.0", **message}).encode())
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import trio
 
-from bridge.mcp_session import client_writer
 from http_serving.server_sent_events import SendData
 from native_host.protocol.framing import Part
 
@@ -25,21 +24,14 @@ MAX_STORED_EVENTS = 64
 RETRY_MS = 500
 """Milliseconds after which a client that lost its stream should resume it."""
 
-CANCELLED = -32800
-"""Error code of a cancelled request, where an empty response would look like a broken one."""
-
 
 class EventStream:
     """A `client_writer.Client` that numbers its messages from 1."""
 
-    def __init__(
-        self, name: str = "", on_broken: Callable[[], None] = lambda: None, raw_id: bytes = b""
-    ) -> None:
+    def __init__(self, name: str = "", on_broken: Callable[[], None] = lambda: None) -> None:
         self.name = name
         """With a name, events have ids, and the last sent ones are stored: a client may have lost them."""
         self._on_broken = on_broken
-        self._raw_id = raw_id
-        """Id of the request that the stream answers, as JSON."""
         self._events: deque[bytes] = deque()
         self._dropped = 0
         """Number of the oldest events, which are not stored any more."""
@@ -81,9 +73,7 @@ class EventStream:
         self.finish()
 
     def forgo(self) -> None:
-        """Finish the stream of a cancelled request."""
-        if self._raw_id and not self.is_finished:
-            client_writer.make_rejection(self, self._raw_id, CANCELLED, "the request is cancelled")
+        """Finish the stream of a cancelled request: its client treats a response as an error."""
         self.finish()
 
     def finish(self) -> None:
@@ -138,7 +128,10 @@ class EventStream:
         return response
 
     async def wait_last(self) -> bytes:
-        """Wait until the stream is finished; return its last message and skip the others."""
+        """Wait until the stream is finished; return its last message and skip the others.
+
+        Empty if the request was cancelled.
+        """
         while not self.is_finished:
             await self._changed.park()
         if not self._events:

@@ -111,10 +111,10 @@ class HttpSession:
         """Wait until `new_session` may be called."""
         await self._begun.wait()
 
-    def create_stream(self, raw_id: bytes) -> EventStream:
+    def create_stream(self) -> EventStream:
         """Create the stream of one request. Call `store_stream` if it is sent as events."""
         self._count += 1
-        return EventStream(str(self._count), self.end, raw_id)
+        return EventStream(str(self._count), self.end)
 
     def store_stream(self, stream: EventStream) -> None:
         """Store a stream for its client to resume, and drop the oldest ones over the limits."""
@@ -170,7 +170,7 @@ class HttpSession:
     async def close(self) -> None:
         """Respond to open requests and finish all streams."""
         for lane in [*([self._lane] if self._lane else []), *self._request_lanes]:
-            await lane.close(patience_s=0)
+            await lane.close()
         for stream in [self.standalone, *self._streams.values()]:
             stream.finish()
 

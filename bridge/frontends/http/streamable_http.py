@@ -96,7 +96,7 @@ class StreamableHttp:
                 await Response(status_code=HTTPStatus.ACCEPTED)(request.scope, request.receive, send)
                 return
             session.check_request_limit()
-            stream = session.create_stream(bytes(message.id))
+            stream = session.create_stream()
             await session.lane.handle_line(line, stream)
             await self._send_response(request, send, session, stream)
 
@@ -124,7 +124,9 @@ class StreamableHttp:
     ) -> None:
         headers = {SESSION_ID: session.key}
         if not _accepts_events(request):
-            await _respond(request, send, await stream.wait_last(), headers)
+            last = await stream.wait_last()
+            status = HTTPStatus.OK if last else HTTPStatus.ACCEPTED  # it was cancelled
+            await _respond(request, send, last, headers, status)
             return
         with trio.move_on_after(SOON_S):
             await stream.wait_written()
@@ -298,7 +300,8 @@ def _find_event(session: HttpSession, last_event_id: str) -> tuple[EventStream, 
 
 
 def _format_opening(session: HttpSession, stream: EventStream) -> bytes:
-    return stream.priming_event() if session.is_primed else b""
+    # A client would resume a primed stream, also that of a request that it has cancelled.
+    return stream.priming_event() if session.is_primed and not stream.is_finished else b""
 
 
 async def _respond(

@@ -116,6 +116,32 @@ async def test_progress_reaches_a_client_of_either_era(shop: SimulatedTab, mode:
     assert reports == [(1.0, 2.0, "half")]
 
 
+async def test_nothing_is_written_after_a_client_goes_with_a_call_open(shop: SimulatedTab) -> None:
+    """A client of Python SDK 1 raises an error at its end for a message that comes after it."""
+    has_begun, is_cancelled = trio.Event(), trio.Event()
+
+    async def hold(_arguments: dict[str, Any]) -> NoReturn:
+        has_begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            is_cancelled.set()
+        raise AssertionError
+
+    shop.offer("hold", hold)
+    with trio.fail_after(SOON_S):
+        async with BridgeProcess.started() as client:
+            await client.shake_hands()
+            name = GET_CART.replace("getCart", "hold")
+            await client.until_offered(name)
+            await client.send("tools/call", {"name": name, "arguments": {}})
+            await has_begun.wait()
+            await client.aclose()
+            shop.offer("another", get_cart)
+            assert await client.rest() == b""
+            await is_cancelled.wait()
+
+
 async def test_a_client_that_only_knows_2024_11_05_is_answered_in_it(shop: SimulatedTab) -> None:
     with trio.fail_after(SOON_S):
         async with BridgeProcess.started() as client:

@@ -109,7 +109,7 @@ async def test_nobody_finds_a_session_that_has_ended_and_the_next_of_its_name_st
 async def test_at_its_end_a_session_ends_its_streams() -> None:
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        stream = session.create_stream(b"1")
+        stream = session.create_stream()
         session.store_stream(stream)
         session.end()
         await trio.testing.wait_all_tasks_blocked()
@@ -121,7 +121,7 @@ async def test_a_client_that_takes_nothing_loses_its_session(monkeypatch: pytest
     monkeypatch.setattr(event_store, "MAX_UNSENT_BYTES", 4)
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        stream = session.create_stream(b"1")
+        stream = session.create_stream()
         for text in (b"one\n", b"two\n"):
             stream.write(text)
         assert session.has_ended
@@ -234,7 +234,7 @@ async def test_the_tabs_of_a_session_that_ends_are_anybodys_or_closed_as_is_conf
 async def test_streams_that_are_over_are_kept_until_there_are_too_many() -> None:
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        streams = [session.create_stream(b"1") for _ in range(module.MAX_STORED_STREAMS + 2)]
+        streams = [session.create_stream() for _ in range(module.MAX_STORED_STREAMS + 2)]
         for stream in streams:
             stream.answer(b"{}\n")
             assert stream.pop_only_response()
@@ -249,7 +249,7 @@ async def test_what_is_kept_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "MAX_STORED_BYTES" if is_taken else "MAX_UNSENT_BYTES", 10)
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        streams = [session.create_stream(b"1") for _ in range(2)]
+        streams = [session.create_stream() for _ in range(2)]
         for stream in streams:
             stream.answer(b"{1234}\n")
             if is_taken:
@@ -261,11 +261,11 @@ async def test_what_is_kept_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch
 async def test_an_answer_that_nobody_has_taken_is_kept_longer() -> None:
     async with open_sessions() as played:
         session = await played.all.open("streamable", US)
-        lost = session.create_stream(b"1")
+        lost = session.create_stream()
         session.store_stream(lost)
         lost.answer(b"{}\n")
         for _ in range(2 * module.MAX_STORED_STREAMS):
-            taken = session.create_stream(b"2")
+            taken = session.create_stream()
             taken.answer(b"{}\n")
             taken.pop_only_response()
             session.store_stream(taken)

@@ -16,17 +16,24 @@ import sys
 import time
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any, NoReturn
 
 import httpx2
+import mcp
+import mcp_types
 import pytest
 import trio
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
 from bridge.state.server_record import find_running
+from demo.simulated.browser import SimulatedBrowser
 from http_frontend import CLOSES_EARLY, request, shake_hands
 from http_serving import listeners
 from http_serving.listeners import ListenError, ListenFault
 from raw_http import RawClient, connected, head
 from serve_process import MCPB, SOON_S, Server, serving
+from wire_peers import HOST_COMMAND, until
 
 pytestmark = CLOSES_EARLY
 
@@ -398,6 +405,39 @@ def allow_open_files(count: int) -> None:
 
 def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_calls_in_flight_at_sigterm_say_that_they_may_have_run(mcpb_home: Path) -> None:
+    async def hold(_arguments: dict[str, Any]) -> NoReturn:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    answers: dict[str, mcp_types.CallToolResult] = {}
+    async with SimulatedBrowser(HOST_COMMAND) as browser, serving() as server:
+        browser.add_tab("http://localhost:8123/", "Shop").offer("hold", hold)
+        url = f"http://127.0.0.1:{server.port}"
+        bearer = {"Authorization": f"Bearer {default_token(mcpb_home)}"}
+
+        async def call_through(kind: str, mode: str) -> None:
+            async with httpx2.AsyncClient(headers=bearer, timeout=SOON_S) as http:
+                over = sse_client(f"{url}/sse", bearer)
+                if kind == "streamable":
+                    over = streamable_http_client(f"{url}/mcp", http_client=http)
+                async with mcp.Client(over, mode=mode) as client:
+                    await client.list_tools()
+                    name = "website_tool_localhost_8123_tab1_hold"
+                    answers[f"{kind} {mode}"] = await client.call_tool(name, {})
+
+        with trio.fail_after(SOON_S):
+            async with trio.open_nursery() as nursery:
+                for kind, mode in (("streamable", "legacy"), ("streamable", "auto"), ("sse", "legacy")):
+                    nursery.start_soon(call_through, kind, mode)
+                await until(lambda: len(browser.heard("browser/executeTool")) == 3)
+                assert await server.end() == 0
+    assert len(answers) == 3
+    for answer in answers.values():
+        assert answer.is_error
+        assert "mcpb has ended this session. It may have run" in str(answer.content)
 
 
 # ── Discretion ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -232,16 +232,51 @@ async def test_a_page_asks_the_person_on_the_stream_of_its_call() -> None:
     assert told["id"] == 1
 
 
-async def test_a_cancelled_call_ends_its_response_with_an_error_and_its_page_hears_of_it() -> None:
+CANCELLED = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+
+async def test_a_cancelled_call_ends_its_response_without_an_answer_and_its_page_hears_of_it() -> None:
+    """The clients of both SDKs in both of their versions take such an answer for an error."""
     async with open_front() as served, served.client() as client:
         held = hold_calls(served)
         headers = await shake_hands(client)
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
-            told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-            assert (await client.post("/mcp", json=told, headers=headers)).status_code == 202
-            answer = await Events(response).message()
-    assert answer["error"]["code"] == -32800
+            events = Events(response)
+            opening = await events.next()
+            assert (await client.post("/mcp", json=CANCELLED, headers=headers)).status_code == 202
+            assert await events.next() is None
+        assert opening is not None
+        again = {**headers, "Accept": "text/event-stream", "Last-Event-ID": opening["id"]}
+        resumed = await client.get("/mcp", headers=again)
+    assert resumed.status_code == 204, "a client that resumes such a stream learns that it is complete"
     assert served.transport.given_up == held
+
+
+async def test_a_call_that_is_cancelled_at_once_has_an_empty_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streamable_http, "SOON_S", SOON_S)
+    async with open_front() as served, served.client() as client:
+        held = hold_calls(served)
+        headers = await shake_hands(client)
+        responses: dict[str, httpx2.Response] = {}
+
+        async def call_accepting(number: int, accepted: str) -> None:
+            asked = {**headers, "Accept": accepted}
+            responses[accepted] = await client.post("/mcp", json=call(number, HOLD), headers=asked)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call_accepting, 1, "application/json, text/event-stream")
+            nursery.start_soon(call_accepting, 2, "application/json")
+            await until(lambda: len(held) == 2)
+            for number in (1, 2):
+                told = {**CANCELLED, "params": {"requestId": number}}
+                assert (await client.post("/mcp", json=told, headers=headers)).status_code == 202
+    events, plain = responses.values()
+    if events.headers["content-type"] == "application/json":
+        events, plain = plain, events
+    assert (events.status_code, events.content) == (200, b"")
+    assert (plain.status_code, plain.content) == (202, b"")
 
 
 async def test_a_client_that_goes_away_has_cancelled_nothing() -> None:
@@ -298,10 +333,11 @@ async def test_of_two_requests_with_one_id_that_the_package_answers_none_waits_f
             client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as first,
             client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as second,
         ):
-            forgotten = await Events(first).message()
+            events = Events(first)
+            while await events.next():
+                pass
             held[1].on_done(done("at last"))
             told = await Events(second).message()
-    assert forgotten["error"]["code"] == -32800
     assert told["result"]["content"][0]["text"] == "at last"
 
 
@@ -726,7 +762,8 @@ async def test_when_the_server_ends_open_calls_are_answered_and_streams_end() ->
             with trio.fail_after(SOON_S):
                 while await events.next():
                     pass
-    assert answer["error"]["message"] == "Connection closed"
+    assert answer["result"]["isError"] is True
+    assert "mcpb has ended this session. It may have run" in answer["result"]["content"][0]["text"]
     assert served.transport.given_up == held
 
 

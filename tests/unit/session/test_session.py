@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bridge.hub.page_tool import read_tools
 from bridge.hub.registry import Frame
 from bridge.mcp_session import client_messages
 from bridge.mcp_session import session as mcp_session
+from bridge.mcp_session.handover import GOODBYE_S
 from bridge.mcp_session.mcp_server import browser_capabilities
 from fake_transport import tools
 from native_host.protocol import wire
@@ -42,6 +44,7 @@ from played_session import (
     report,
     session,
 )
+from wire_peers import until
 
 SOON_S = 30
 ERAS = ["2025-11-25", "2026-07-28"]
@@ -139,18 +142,64 @@ async def test_what_concerns_a_request_goes_to_who_made_it(era: str, leaves_all:
     assert 1 not in played.client.answered()
 
 
-async def test_all_that_is_open_at_the_end_is_told_so(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("leaves_all", [False, True])
+@pytest.mark.parametrize("era", ERAS)
+async def test_calls_that_are_open_when_a_session_is_ended_say_that_they_may_have_run(
+    era: str, leaves_all: bool
+) -> None:
+    with trio.fail_after(2 * SOON_S):
+        async with session(leaves_all=leaves_all) as played:
+            for message in [*opened(era), call(era, 1)]:
+                await played.take(message)
+            await until(lambda: len(played.pages.held) == 1)
+            await played.session.close()
+    (result,) = [message["result"] for message in played.client.messages if message.get("id") == 1]
+    assert result["isError"] is True
+    assert "mcpb has ended this session. It may have run" in result["content"][0]["text"]
+    assert played.pages.held[0].is_over
+
+
+async def test_a_subscription_that_is_open_when_a_session_is_ended_is_closed() -> None:
     era = "2026-07-28"
     with trio.fail_after(2 * SOON_S):
         async with session(leaves_all=False) as played:
-            await played.take(call(era, 1))
-            await played.take(call(era, 1))
             await played.take(asked(era, 2, "subscriptions/listen", LISTEN))
             await played.session.close()
-    closed = [message for message in played.client.messages if "error" in message]
-    assert sorted(message["id"] for message in closed) == [1, 1, 2]
-    assert {message["error"]["message"] for message in closed} == {"Connection closed"}
-    assert all(held.is_over for held in played.pages.held)
+    (closed,) = [message for message in played.client.messages if "error" in message]
+    assert (closed["id"], closed["error"]["message"]) == (2, "Connection closed")
+
+
+@pytest.mark.parametrize("leaves_all", [False, True])
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_leaves_calls_open_gets_no_further_message(era: str, leaves_all: bool) -> None:
+    with trio.fail_after(2 * SOON_S):
+        async with session(leaves_all=leaves_all) as played:
+            for message in [*opened(era), call(era, 1, HOLD, _meta={"progressToken": 7})]:
+                await played.take(message)
+            await until(lambda: len(played.pages.held) == 1)
+            before = list(played.client.messages)
+            ended_at = trio.current_time()
+            await played.session.end_input(is_script=False)
+            change(played)
+            answer_all(played)
+            await trio.testing.wait_all_tasks_blocked()
+    assert trio.current_time() - ended_at < GOODBYE_S
+    assert played.client.messages == before
+    assert played.pages.held[0].is_over
+
+
+@pytest.mark.parametrize("leaves_all", [False, True])
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_script_is_answered_after_its_last_message(era: str, leaves_all: bool) -> None:
+    with trio.fail_after(2 * SOON_S):
+        async with session(leaves_all=leaves_all) as played:
+            messages = [*opened(era), asked(era, 1, "tools/list"), asked(era, 2, "prompts/list")]
+            for message in [*messages, call(era, 3)]:
+                await played.take(message)
+            await until(lambda: len(played.pages.held) == 1)
+            played.nursery.start_soon(partial(played.session.end_input, is_script=True))
+            answer_all(played)
+            await until(lambda: {1, 2, 3} <= set(played.client.answered()))
 
 
 @pytest.mark.parametrize("era", ERAS)
