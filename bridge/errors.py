@@ -98,7 +98,8 @@ def format_error(error: CallError) -> str:
         return f"{paused_sentence(error.detail)} {has_run} {error.then or then}"
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
-    return f"{words.what}{detail}. {has_run} {error.then or words.then}"
+    stop = "" if detail.endswith("?") else "."
+    return f"{words.what}{detail}{stop} {has_run} {error.then or words.then}"
 
 
 def paused_sentence(site: str) -> str:

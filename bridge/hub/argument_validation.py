@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, reduce
 from itertools import islice
 from operator import getitem
@@ -20,7 +20,7 @@ from bridge.errors import CallError
 from bridge.hub.page_tool import PageTool
 from bridge.hub.schema_limits import MAX_VALUE_DEPTH, SchemaCost, TooCostlyError, measure_extent
 from native_host.protocol.untrusted_text import single_line
-from native_host.protocol.validation_errors import rejected_field
+from native_host.protocol.validation_errors import describe_unknown, rejected_field
 from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ _REGEX_CACHE_BYTES = 64 * 1024
 _SHOWN_CHARS = 60
 _VALUE = "\x00"
 """Stands for the value in the library's messages: they would have all of it."""
-_UNKNOWN = "is not known to this tool"
+_OPEN = ("additionalProperties", "patternProperties", "unevaluatedProperties")
+"""Keywords of an object schema that allow members without a name of their own, or reject them."""
 
 _log = logging.getLogger(__name__)
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -115,7 +116,7 @@ class ArgumentCheck:
         else:
             self._cache_schema(tool)
         compiled = self._kept[tool.digest]
-        return compiled.find_errors(arguments) if compiled else ""
+        return compiled.find_errors(arguments, tool) if compiled else ""
 
     def rejected_fields(self, tool: PageTool, arguments: dict[str, Any]) -> str:
         """Return the fields that `refusal` rejects, each with its rule: `count: type`. No value is quoted."""
@@ -148,7 +149,7 @@ class _CompiledSchema:
         self._validator = _make_validator(schema)
         self._has_warned = False
 
-    def find_errors(self, arguments: dict[str, Any]) -> str:
+    def find_errors(self, arguments: dict[str, Any], tool: PageTool) -> str:
         extent = measure_extent(arguments, MAX_VALUE_DEPTH)
         if extent.depth > MAX_VALUE_DEPTH:
             return f"arguments: are nested more than {MAX_VALUE_DEPTH} deep"
@@ -162,10 +163,10 @@ class _CompiledSchema:
                 return ""
             if not self._can_locate(steps, size):
                 return "arguments: do not fit the tool's inputSchema (they are too large to say where)"
+            schema = msgspec.json.decode(tool.input_schema)
             errors = self._validator.iter_errors(arguments)
-            return "; ".join(
-                islice((told for error in errors for told in _format_errors(error, arguments)), MAX_ERRORS)
-            )
+            texts = (text for error in errors for text in _format_errors(error, arguments, schema))
+            return "; ".join(dict.fromkeys(islice(texts, MAX_ERRORS)))  # several errors may name one argument
         except ValueError:
             return ""  # half a character in a key, or what is no JSON: it will not get into a message either
 
@@ -216,18 +217,21 @@ def _log_unchecked(name: str, reason: str) -> None:
 # ── Reports of errors ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _format_errors(error: jsonschema_rs.ValidationError, arguments: dict[str, Any]) -> Iterator[str]:
+def _format_errors(
+    error: jsonschema_rs.ValidationError, arguments: dict[str, Any], schema: Any
+) -> Iterator[str]:
     from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415
 
     path = error.instance_path
     match error.kind:
         case Kind.Required(property=name):
-            yield _format_error([*path, name], "is missing")
+            yield single_line(f"{_format_field([*path, name])} is missing", MAX_ERROR)
+            yield from _format_unknown(path, _misspelled(error, arguments, schema), error, schema)
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
-            yield from (_format_error([*path, name], _UNKNOWN) for name in names)
+            yield from _format_unknown(path, names, error, schema)
         case Kind.FalseSchema() if error.schema_path[-1:] == ["additionalProperties"]:
             # So the library says that a tool takes nothing, about the first member only and not by its name.
-            yield from (_format_error([*path, name], _UNKNOWN) for name in _value_at(arguments, path))
+            yield from _format_unknown(path, _value_at(arguments, path), error, schema)
         case Kind.FalseSchema():
             yield _format_error(path, "is not allowed")
         case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
@@ -235,6 +239,32 @@ def _format_errors(error: jsonschema_rs.ValidationError, arguments: dict[str, An
             yield _format_error(path, f"fits no alternative: {reasons}")
         case _:
             yield _format_error(path, _format_message(error))
+
+
+def _misspelled(error: jsonschema_rs.ValidationError, arguments: dict[str, Any], schema: Any) -> list[str]:
+    """Return the members beside a missing one that the tool does not declare, unless it takes any name."""
+    if any(keyword in _object_schema(error, schema) for keyword in _OPEN):
+        return []
+    declared = _declared_names(schema)
+    return [name for name in _value_at(arguments, error.instance_path) if name not in declared]
+
+
+def _format_unknown(
+    path: list[str | int], names: Iterable[str], error: jsonschema_rs.ValidationError, schema: Any
+) -> Iterator[str]:
+    properties = _object_schema(error, schema).get("properties")
+    known = properties if isinstance(properties, dict) else ()
+    for name in names:
+        yield single_line(describe_unknown(_format_field([*path, name]), name, known), MAX_ERROR)
+
+
+def _object_schema(error: jsonschema_rs.ValidationError, schema: Any) -> dict[str, Any]:
+    """Return the schema of the object whose members an error is about; empty if it cannot be located."""
+    try:
+        found = _value_at(schema, error.schema_path[:-1])
+    except (LookupError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _rejected_field(error: jsonschema_rs.ValidationError, declared: set[str]) -> str:

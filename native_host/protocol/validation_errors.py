@@ -7,7 +7,9 @@ party than its sender uses `rejected_field`, which contains no value and no name
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
+from itertools import islice
 from typing import Any, NamedTuple
 
 _PLACE = r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[\w.\[\]]*)`)?"
@@ -140,6 +142,9 @@ _KINDS = {
 }
 _BOUNDS = {"<=": "at most ", ">=": "at least "}
 _UNITS = {"array": "item", "str": "character"}
+_MAX_COMPARED = 100
+"""Known names that an unknown one is compared with."""
+_MAX_COMPARED_CHARS = 60
 
 
 def describe_argument(error: Exception, schema: dict[str, Any]) -> str:
@@ -150,8 +155,8 @@ def describe_argument(error: Exception, schema: dict[str, Any]) -> str:
         case ProblemKind.MISSING:
             return f"{problem.field} is missing"
         case ProblemKind.UNKNOWN:
-            names = ", ".join(schema["properties"])
-            return f"there is no argument {problem.field}; there are {names or 'none'}"
+            names = _schema_at(schema, problem.path).get("properties", {})
+            return describe_unknown(problem.field, problem.actual, names)
         case ProblemKind.CHOICE:
             return f"{subject} is one of {', '.join(map(str, _choices(schema, problem.path)))}"
         case ProblemKind.RANGE:
@@ -166,12 +171,32 @@ def describe_argument(error: Exception, schema: dict[str, Any]) -> str:
             return f"{subject}: {describe_rule(problem)}"
 
 
+def describe_unknown(field: str, name: str, known: Iterable[str]) -> str:
+    """Return that an argument is unknown, with the nearest known name, else with all of them.
+
+    `field` is its path as shown, `name` the last step of that path.
+    """
+    # Only a failed call needs the module. Long names are left out: the comparison is quadratic.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    comparable = [each for each in islice(known, _MAX_COMPARED) if len(each) <= _MAX_COMPARED_CHARS]
+    nearest = get_close_matches(name, comparable, 1) if len(name) <= _MAX_COMPARED_CHARS else []
+    if nearest:
+        return f'unknown argument "{field}": did you mean "{nearest[0]}"?'
+    return f'unknown argument "{field}"; known: {", ".join(comparable) or "none"}'
+
+
 def _name_types(names: str) -> str:
     return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
 
 
 def _choices(schema: dict[str, Any], path: str) -> list[Any]:
+    schema = _schema_at(schema, path)
+    return schema.get("enum") or [schema.get("const", "the values that its description names")]
+
+
+def _schema_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
     for name in re.findall(r"[^.\[\]]+|\[", path.replace("[...]", "[")):
         if not name.isdigit():
             schema = schema.get("items", {}) if name == "[" else schema.get("properties", {}).get(name, {})
-    return schema.get("enum") or [schema.get("const", "the values that its description names")]
+    return schema

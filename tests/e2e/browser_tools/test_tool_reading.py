@@ -346,7 +346,7 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
         (
             "read_page",
             {"selector": "#a"},
-            "there is no argument selector; there are tabId, filter, depth, ref_id, max_chars",
+            'unknown argument "selector"; known: tabId, filter, depth, ref_id, max_chars',
         ),
         ("read_page", {"tabId": 1}, "tabs_context lists your tabs"),
         ("find", {"query": ""}, "query has at least 1 character"),

@@ -220,6 +220,32 @@ async def test_call_exits_1_when_the_tool_fails(shop: SimulatedBrowser) -> None:
     assert (done.exit_code, done.output) == (1, "Error: out of tea\n")
 
 
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (["navigate", "ulr=localhost"], 'unknown argument "ulr": did you mean "url"?'),
+        (["list_page_tools", "qery=tea"], 'unknown argument "qery": did you mean "query"?'),
+        (
+            ["website_tool_localhost_8123_tab1_order", "itm=tea"],
+            'item is missing; unknown argument "itm": did you mean "item"?',
+        ),
+        (["fill_form", 'fields=[{"labl":"a","value":1}]'], '"fields[0].labl": did you mean "label"?'),
+    ],
+)
+async def test_call_names_an_unknown_argument_with_the_nearest_one(
+    shop: SimulatedBrowser, call: list[str], complaint: str
+) -> None:
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    with trio.fail_after(60):
+        (state, *_) = shop.all_tabs().tabs
+        shop.tab(state.tab_id).offer("order", get_cart, input_schema=schema)
+        while "tab1_order" not in (await run("tools")).output:  # the host has not received it yet
+            pass
+    done = await run("call", *call)
+    assert done.exit_code == 1
+    assert f"{complaint} Nothing was run. Correct them and call again." in done.output
+
+
 @pytest.mark.parametrize("name", [GET_CART[:-1], "getCart"])
 async def test_call_of_a_name_that_nobody_offers_says_which_are_close_to_it(
     shop: SimulatedBrowser, name: str

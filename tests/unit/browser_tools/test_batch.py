@@ -168,7 +168,10 @@ async def test_a_step_that_a_rule_or_the_browser_refuses_is_told_in_its_own_word
             "Step 2, shortcuts_execute: a sequence of steps is no step",
         ),
         (step("navigate"), "Step 2, navigate: url is missing"),
-        (step("navigate", url=SHOP, tabs=3), "Step 2, navigate: there is no argument tabs; there are"),
+        (
+            step("navigate", url=SHOP, tabs=3),
+            'Step 2, navigate: unknown argument "tabs": did you mean "tabId"?',
+        ),
     ],
 )
 async def test_a_step_that_cannot_be_run_is_refused_before_any_is(

@@ -76,15 +76,23 @@ ORDER = {
     ("arguments", "says"),
     [
         ({"item": "tea", "count": 2, "lines": [{"price": 1.5}], "when": None, "size": "small"}, ""),
-        ({}, "item: is missing"),
+        ({}, "item is missing"),
         ({"item": "tea", "count": "two"}, 'count: "two" is not of type "integer"'),
         ({"item": "tea", "count": 0}, "count: 0 is less than the minimum of 1"),
         ({"item": "tea", "count": 2.0}, ""),
         ({"item": "tea", "size": "big"}, 'size: "big" is not one of "small" or "large"'),
         ({"item": "tea", "code": "ab"}, 'code: "ab" does not match "^[A-Z]{3}$"'),
         ({"item": "tea", "when": 3}, 'when: fits no alternative: 3 is not of type "string" or 3 is not of'),
-        ({"item": "tea", "extra": 1}, "extra: is not known to this tool"),
-        ({"item": "tea", "lines": [{"price": 1}, {}]}, "lines[1].price: is missing"),
+        (
+            {"item": "tea", "extra": 1},
+            'unknown argument "extra"; known: item, count, size, code, when, at, lines',
+        ),
+        ({"itm": "tea"}, 'unknown argument "itm": did you mean "item"?; item is missing'),
+        ({"item": "tea", "lines": [{"price": 1}, {}]}, "lines[1].price is missing"),
+        (
+            {"item": "tea", "lines": [{"prize": 1}]},
+            'lines[0].price is missing; unknown argument "lines[0].prize": did you mean "price"?',
+        ),
         ({"item": "tea", "lines": [{"price": "x"}]}, 'lines[0].price: "x" is not of type "number"'),
         ({"item": "tea", "at": "tomorrow"}, ""),
     ],
@@ -105,12 +113,12 @@ def test_a_refusal_names_the_field_and_what_is_wrong_with_it(arguments: Json, sa
 )
 def test_a_tool_that_takes_nothing_names_everything_it_was_given(schema: Json) -> None:
     said = refusal(schema, {"a": 1, "b": {}})
-    assert said == "a: is not known to this tool; b: is not known to this tool"
+    assert said == 'unknown argument "a"; known: none; unknown argument "b"; known: none'
 
 
 def test_at_most_three_things_are_told() -> None:
     said = refusal({"required": list("abcdef")}, {})
-    assert said == "a: is missing; b: is missing; c: is missing"
+    assert said == "a is missing; b is missing; c is missing"
 
 
 def test_what_is_told_is_short_and_printable_whatever_is_in_it() -> None:
@@ -322,7 +330,7 @@ def test_a_schema_that_cannot_be_used_leaves_the_call_unchecked_and_says_why(
 
 def test_definitions_that_nobody_refers_to_cost_nothing() -> None:
     chain = {f"a{n}": {"not": {"$ref": f"#/$defs/a{n + 1}"}} for n in range(999)}
-    assert refusal({"$defs": {**chain, "a999": {}}, "required": ["item"]}, {}) == "item: is missing"
+    assert refusal({"$defs": {**chain, "a999": {}}, "required": ["item"]}, {}) == "item is missing"
 
 
 def test_references_in_a_long_chain_are_not_followed_to_the_end_of_the_stack(
@@ -432,8 +440,8 @@ def test_a_schema_is_compiled_once_and_those_needed_last_are_kept(monkeypatch: p
     check = ArgumentCheck()
     first = tool({"required": ["n0"]})
     for number in range(MAX_KEPT):
-        assert check.find_errors(tool({"required": [f"n{number}"]}), {}) == f"n{number}: is missing"
-        assert check.find_errors(first, {}) == "n0: is missing"
+        assert check.find_errors(tool({"required": [f"n{number}"]}), {}) == f"n{number} is missing"
+        assert check.find_errors(first, {}) == "n0 is missing"
     assert len(compiled) == MAX_KEPT
     check.find_errors(tool({"required": ["one more"]}), {})
     check.find_errors(first, {})

@@ -165,7 +165,7 @@ TOOL = Tool(name="order", title="", description="", input_type=CupOrder, output_
     [
         ({}, "size is missing"),
         ({"size": "huge"}, "size is one of large, small"),
-        ({"milk": 1}, "there is no argument milk; there are size, sugar, count, place, name, cups, hot"),
+        ({"milk": 1}, 'unknown argument "milk"; known: size, sugar, count, place, name, cups, hot'),
         ({"sugar": 31}, "sugar is at most 30"),
         ({"sugar": 0}, "sugar is at least 0.5"),
         ({"sugar": "x"}, "sugar is a number, not text"),
