@@ -35,6 +35,8 @@ from native_host.ipc.streams import MessageWriter
 from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024
+FIRST_BYTE_S = 30.0
+"""Seconds between the start of a connection and the first byte of its first request."""
 KEEP_ALIVE_S = 75.0
 """Seconds between a response and the next request."""
 HEAD_S = 10.0
@@ -193,7 +195,7 @@ class HttpConnection:
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _read_requests(self) -> None:
-        self._set_deadline(KEEP_ALIVE_S)
+        self._set_deadline(FIRST_BYTE_S)
         while not self._is_over and (data := await self._receive()):
             if self._is_idle and not self._has_begun:
                 self._has_begun = True

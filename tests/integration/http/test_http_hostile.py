@@ -266,12 +266,22 @@ async def test_a_body_that_comes_too_slowly_is_refused(autojump_clock: trio.test
     assert "the body took longer than 30 s" in answer.why
 
 
-async def test_a_connection_that_says_nothing_is_closed(autojump_clock: trio.testing.MockClock) -> None:
-    async with guarded() as served, connected(served.port) as silent, connected(served.port) as used:
+async def test_a_new_connection_that_says_nothing_is_closed_after_30_seconds(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with guarded() as served, connected(served.port) as silent:
+        with trio.move_on_after(29):
+            raise AssertionError(await silent.stream.receive_some())
+        await trio.sleep(1)
+        assert await silent.until_end() == b""
+
+
+async def test_a_used_connection_that_says_nothing_is_closed(autojump_clock: trio.testing.MockClock) -> None:
+    async with guarded() as served, connected(served.port) as used:
         await used.say(head(port=served.port))
         assert (await used.answer()).status == 200
         await trio.sleep(http_connection.KEEP_ALIVE_S)
-        assert await silent.until_end() == await used.until_end() == b""
+        assert await used.until_end() == b""
 
 
 async def test_a_stream_lasts_however_long_its_client_says_nothing(
