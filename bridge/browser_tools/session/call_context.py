@@ -356,11 +356,14 @@ class CallContext:
             )
         return max(own, key=lambda tab: tab.last_accessed).tab_id
 
-    async def new_tab(self, url: str = "", *, browser: Browser | None = None) -> TabRef:
-        """Create a tab in the session's group, and make it current."""
+    async def new_tab(self, *, browser: Browser | None = None) -> TabRef:
+        """Create an empty tab in the session's group, and make it current.
+
+        The browser's own new-tab page is not used: no extension may look at it or control it.
+        """
         browser = browser or self.current_browser()
         check_extension(browser)
-        asked = wire.CreateTab(session=self.session.id, url=url, title=self.session.title)
+        asked = wire.CreateTab(session=self.session.id, url="about:blank", title=self.session.title)
         created = await self.ask_browser(browser, "createTab", asked, wire.CreatedTab)
         self.session.profiles.add(browser.profile)
         self.state.tab_id = created.tab_id

@@ -43,6 +43,18 @@ def test_without_a_tab_one_is_opened_in_a_group_of_the_client_s_own(browsing: Br
     assert isinstance(context["tabGroupId"], int)
 
 
+@pytest.mark.parametrize(
+    ("opener", "given"), [("tabs_create", {}), ("tabs_context_mcp", {"createIfEmpty": True})]
+)
+def test_an_empty_tab_can_be_looked_at_at_once(
+    browsing: Browsing, opener: str, given: dict[str, bool]
+) -> None:
+    with browsing.client("newcomer") as tools:
+        tools.done(opener, **given)
+        assert tools.done("computer", action="screenshot").images
+        assert tools.done("read_page").text
+
+
 def test_the_current_tab_is_the_one_that_was_used_last(tools: Tools) -> None:
     first, second = tools.open_site("search.html"), tools.open_site("history.html")
     assert tools.done("tabs_context").structured["selectedTabId"] == second
@@ -98,7 +110,7 @@ def test_the_way_back_from_the_first_page_of_a_tab_ends_at_an_empty_one(
     tools: Tools, browsing: Browsing
 ) -> None:
     tab = tools.done("tabs_create").structured["tabId"]
-    tools.look(tab).wait_until("location.protocol === 'chrome:' && document.readyState === 'complete'")
+    tools.look(tab).wait_until("location.href === 'about:blank' && document.readyState === 'complete'")
     tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/tall.html")
     tools.done("get_page_text", tabId=tab)  # its DevTools end with the way
     assert f"Tab {tab} is at an empty page." in tools.done("navigate", tabId=tab, url="back").text
