@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from bridge.browser_tools.page.bound_documents import (
+    get_documents,
     get_untouched_documents,
     has_left,
     has_run_commands,
@@ -282,12 +283,13 @@ class ToolRunner:
 
 
 async def _run_judged(tool: Tool[Any, CallContext], given: Any, context: CallContext) -> ToolResult:
-    """Run a tool; once more if its tab had left before anything was done: then it is judged anew."""
+    """Run a tool; once more if its tab left before anything was done, or while it was read: judged anew."""
     try:
         return await tool.run(given, context)
     except CallError as error:
-        left = get_untouched_documents()
-        if not has_left(error) or not left:
+        may_repeat = error.code == Code.NAVIGATED if context.tool.is_read_only else has_left(error)
+        left = get_documents() if context.tool.is_read_only else get_untouched_documents()
+        if not may_repeat or not left:
             raise
     await context.wait_announced(left)
     return await tool.run(given, context)

@@ -17,8 +17,16 @@ from bridge.hub.catalog_entries import NO_TAB, CachedEntry, DocumentTools, Entry
 from bridge.hub.client_session import Session, ToolBinding, ToolIdentity
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy
-from bridge.hub.public_names import DIGEST_CHARS, MAX_NAME, Place, ToolNamer, domain_name, kept_name
-from bridge.hub.registry import Browser, Frame, FrameAt, Offer, Registry
+from bridge.hub.public_names import (
+    DIGEST_CHARS,
+    MAX_NAME,
+    Place,
+    ToolNamer,
+    domain_name,
+    kept_name,
+    public_names,
+)
+from bridge.hub.registry import GRACE_S, Browser, Frame, FrameAt, LeftDocument, Offer, Registry
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -161,6 +169,36 @@ class Catalog:
         """Return whether `name` stands for the tool of exactly one tab."""
         shown = session.find_binding(name)
         return name in self._by_name if shown is None else shown.identity.tab_id != NO_TAB
+
+    def reloading_until(self, session: Session, name: str) -> float | None:
+        """Return how long a reload may bring the tool of this name back; None: its page is not reloading."""
+        shown = session.find_binding(name)
+        until = (
+            left.left_at + GRACE_S for left in self._registry.left_documents() if self._had(left, name, shown)
+        )
+        return max(until, default=None)
+
+    def _had(self, left: LeftDocument, name: str, shown: ToolBinding | None) -> bool:
+        """Return whether a document that has left its frame offered a tool under this name."""
+        at, profile, pid = left.frame.announced, left.browser.profile, left.browser.pid
+        for own_name in (tool.name for tool in left.frame.tools):
+            if shown:
+                wanted = shown.identity
+                is_there = wanted.tab_id in (at.tab_id, NO_TAB)
+                if is_there and (wanted.profile, wanted.origin, wanted.own_name) == (
+                    profile,
+                    at.origin,
+                    own_name,
+                ):
+                    return True
+                continue
+            place = Place(profile, pid, at.tab_id, at.frame_id, left.tab.ordinal, at.origin, own_name)
+            if name in (
+                self._name_without_tab(at.origin, own_name),
+                *public_names([place], self._namer.max_name),
+            ):
+                return True
+        return False
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
         """Return the callable tool of a cached entry in this tab of its profile, or None."""

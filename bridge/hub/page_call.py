@@ -167,6 +167,10 @@ class PageCall:
             entry = self.find_entry()
         except UnknownToolError:
             return None
+        except CallError:
+            if self.reloading_until() is None:
+                raise
+            return None
         if not isinstance(entry, LiveEntry) or entry.offer.lost_at is not None:
             return None
         self.admit(entry)
@@ -175,6 +179,10 @@ class PageCall:
     def find_entry(self) -> Entry:
         """Return the entry that its name stands for now. Raises like `Catalog.find_entry`."""
         return self._services.catalog.find_entry(self.session, self.name, self._missed, self._profile)
+
+    def reloading_until(self) -> float | None:
+        """Return how long to wait for its page, which is reloading; None: it is not."""
+        return self._services.catalog.reloading_until(self.session, self.name)
 
     def admit(self, entry: Entry) -> None:
         """Admit the call to this tool.

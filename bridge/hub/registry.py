@@ -211,12 +211,30 @@ class Offer(msgspec.Struct, frozen=True):
         return self.browser.lost_at if self.source.lost_at is None else self.source.lost_at
 
 
+class LeftDocument(NamedTuple):
+    """A document that has left its frame, and what it offered: a reload brings the same page back."""
+
+    browser: Browser
+    tab: wire.Tab
+    frame: Frame
+    left_at: float
+
+    @property
+    def may_come_back(self) -> bool:
+        """Return whether its tab is still there, and shows no other address."""
+        tab = self.browser.tabs.get(self.tab.tab_id)
+        is_top = self.frame.announced.frame_id == 0
+        return tab is not None and (not is_top or tab.url.partition("#")[0] == self.frame.address)
+
+
 class Registry:
     """All that is known of all browsers."""
 
     def __init__(self) -> None:
         self._browsers: dict[str, Browser] = {}
         self._lost: list[Browser] = []
+        self._left: dict[FrameAt, LeftDocument] = {}
+        """The documents that have left their frame within the last GRACE_S."""
         self._has_looked = False
         self._touched: set[FrameAt] | None = None
         self._pauses = Pauses()
@@ -262,6 +280,10 @@ class Registry:
                 tab = browser.tabs.get(tab_id)
                 if tab is not None and not tab.incognito:
                     yield from ((browser, tab, frames[frame_id]) for frame_id in sorted(frames))
+
+    def left_documents(self) -> list[LeftDocument]:
+        """Return the documents that left their frame a moment ago and may be reloading."""
+        return [left for left in self._left.values() if left.may_come_back]
 
     def live_browser(self, profile: str) -> Browser | None:
         """Return the browser with this profile if requests can reach it."""
@@ -309,7 +331,8 @@ class Registry:
         """Return the time when `expire` has something to remove; infinity without a lost host."""
         browsers = (browser.lost_at for browser in self._lost if browser.lost_at is not None)
         frames = (browser.frames_lost_at for browser in self.all_browsers())
-        return min(chain(browsers, frames), default=math.inf) + GRACE_S
+        documents = (left.left_at for left in self._left.values())
+        return min(chain(browsers, frames, documents), default=math.inf) + GRACE_S
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -334,6 +357,7 @@ class Registry:
         self._lost = [lost for lost in self._lost if lost.lost_at is None or now < lost.lost_at + GRACE_S]
         for browser in self.all_browsers():
             browser.forget_lost_frames(now)
+        self._left = {at: left for at, left in self._left.items() if now < left.left_at + GRACE_S}
         self._note_change(None)
 
     def _lose_host(self, host: str, now: float) -> None:
@@ -374,10 +398,10 @@ class Registry:
                 touched = browser.drop_tab(message.tab_id)
             case wire.FrameTools():
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
-                self._register_tools(browser, message)
+                self._register_tools(browser, message, now)
             case wire.FrameAddress() if type(message) is wire.FrameAddress:  # else of a frame that stays
                 touched = [FrameAt(browser.host, message.tab_id, message.frame_id)]
-                self._unregister_frame(browser, message)
+                self._unregister_frame(browser, message, now)
             case wire.BrowserHello():
                 browser.hello = message
                 self._take_over(browser, now)
@@ -412,8 +436,7 @@ class Registry:
                 browser.inherit_from(other, now)
                 self._lost = [lost for lost in self._lost if lost is not other]
 
-    @staticmethod
-    def _register_tools(browser: Browser, announced: wire.FrameTools) -> None:
+    def _register_tools(self, browser: Browser, announced: wire.FrameTools, now: float) -> None:
         tab = browser.tabs.get(announced.tab_id)
         before = browser.find_frame(announced.tab_id, announced.frame_id)
         known = before.tools if before else []
@@ -425,14 +448,21 @@ class Registry:
             before.announced = announced
             before.tools = known if tools == known else tools
         else:
+            if before and before.announced.document_id != announced.document_id:
+                self._note_left(browser, before, now)
             browser.put_frame(Frame(announced, tools))
 
-    @staticmethod
-    def _unregister_frame(browser: Browser, gone: wire.FrameAddress) -> None:
+    def _unregister_frame(self, browser: Browser, gone: wire.FrameAddress, now: float) -> None:
         frame = browser.find_frame(gone.tab_id, gone.frame_id)
         # By then another document may be there, which stays.
         if frame and frame.announced.document_id == gone.document_id:
+            self._note_left(browser, frame, now)
             browser.drop_frame(gone.tab_id, gone.frame_id)
+
+    def _note_left(self, browser: Browser, frame: Frame, now: float) -> None:
+        at = frame.announced
+        if frame.tools and frame.lost_at is None and (tab := browser.tabs.get(at.tab_id)):
+            self._left[FrameAt(browser.host, at.tab_id, at.frame_id)] = LeftDocument(browser, tab, frame, now)
 
 
 def _tab_place(tab: wire.Tab) -> tuple[int, str, bool]:

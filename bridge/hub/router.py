@@ -505,11 +505,7 @@ class Router:
 
     async def _find_live(self, call: PageCall) -> Entry:
         """Return the tool behind the name; if its host is lost, wait until its page is back."""
-        try:
-            entry = call.find_entry()
-        except UnknownToolError:
-            await self.wait_discovered()
-            entry = call.find_entry()
+        entry = await self._find_reloaded(call)
         lost_at = _lost_at(entry)
         if lost_at is None:
             return entry
@@ -526,6 +522,19 @@ class Router:
         if _lost_at(entry) is not None:
             raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
         return entry
+
+    async def _find_reloaded(self, call: PageCall) -> Entry:
+        """Return the tool behind the name; wait for its page if that is reloading."""
+        try:
+            return call.find_entry()
+        except UnknownToolError:
+            await self.wait_discovered()
+        except CallError:
+            pass  # its page may be reloading
+
+        if (until := call.reloading_until()) is not None:
+            await self.changes.wait_until(lambda: _has_ended_reload(call), until=until)
+        return call.find_entry()
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -553,6 +562,17 @@ def _make_rejection(error: CallError) -> Run:
 
 def _lost_at(entry: Entry) -> float | None:
     return entry.offer.lost_at if isinstance(entry, LiveEntry) else None
+
+
+def _has_ended_reload(call: PageCall) -> bool:
+    """Return whether the tool is offered again, or another one in its place, or its tab went elsewhere."""
+    try:
+        entry = call.find_entry()
+    except UnknownToolError:
+        return call.reloading_until() is None
+    except CallError as error:
+        return error.code != Code.NO_LONGER_OFFERED or call.reloading_until() is None
+    return _lost_at(entry) is None
 
 
 def _is_live(call: PageCall) -> bool:

@@ -45,6 +45,11 @@ def get_document(tab: TabKey) -> BoundDocument:
     return _documents.get().get(tab, _NONE)
 
 
+def get_documents() -> Mapping[TabKey, BoundDocument]:
+    """Return the documents that the running task is bound to."""
+    return _documents.get()
+
+
 def get_untouched_documents() -> Mapping[TabKey, BoundDocument]:
     """Return the documents of the running task if none of its commands has had a result, else nothing."""
     return {} if has_run_commands() else _documents.get()
