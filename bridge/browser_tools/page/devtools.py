@@ -414,25 +414,42 @@ class Devtools(ABC):
         self.begin_subscription()
         if self.dialog:
             raise DialogError(self.dialog)
-        ended: list[T | Exception] = []
-        async with trio.open_nursery() as nursery:
-
-            async def watch_dialog() -> None:
-                await self.wait_until(lambda: self.dialog is not None, math.inf)
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch_dialog)
-            try:
-                ended.append(await go())
-            except Exception as error:  # noqa: BLE001  (raised outside: a nursery would wrap it)
-                ended.append(error)
-            nursery.cancel_scope.cancel()
+        ended = await self._run_unless(lambda: self.dialog is not None, go)
         if not ended:
             assert self.dialog is not None, "what else ends the wait"
             raise DialogError(self.dialog)
-        if isinstance(ended[0], Exception):
-            raise ended[0]
         return ended[0]
+
+    async def within_document(self, go: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `go`, for a command that the browser forgets when the tab changes documents.
+
+        Raises:
+            CallError: the tab has gone to another document: then `go` is cancelled.
+        """
+        before = self.documents
+        if ended := await self._run_unless(lambda: self.documents != before, go):
+            return ended[0]
+        raise CallError(Code.NAVIGATED, f"Tab {self.tab_id} has just been loaded anew", handed=True)
+
+    async def _run_unless(self, is_so: Callable[[], bool], go: Callable[[], Awaitable[T]]) -> list[T]:
+        """Return the result of `go` in a list; an empty one once events make it so, which cancels `go`."""
+        ended: list[T] = []
+        failed: list[Exception] = []
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await self.wait_until(is_so, math.inf)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            try:
+                ended.append(await go())
+            except Exception as error:  # noqa: BLE001  (raised outside: a nursery would wrap it)
+                failed.append(error)
+            nursery.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+        return ended
 
     def forget_load(self) -> None:
         """Let no later input wait for the load event of the current document."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import trio
@@ -230,7 +231,9 @@ async def _capture_region(page: Page, view: View, part: Rect, enlarged: float, k
     # For a clip the browser draws the page anew, which takes a frame more (16 ms in Chromium 150).
     if not view.is_as_shown(part, enlarged):
         params |= await _clip_params(page, view, part, enlarged / view.ratio)
-    answer = await page.run_command("Page.captureScreenshot", params, timeout_s=CAPTURE_S)
+    # Chromium 150 does not answer a capture during which the document changes.
+    capture = partial(page.run_command, "Page.captureScreenshot", params, timeout_s=CAPTURE_S)
+    answer = await page.within_document(capture)
     data = base64.b64decode(answer["data"])
     if len(data) > MAX_BYTES and kind == "png":
         return await _capture_region(page, view, part, enlarged, "jpeg")

@@ -136,6 +136,40 @@ async def test_a_reloaded_page_is_called_by_the_same_name(chain: Chain, browser:
             assert await tab.evaluate("window.runs") == 1
 
 
+async def test_a_call_while_its_page_reloads_waits_and_runs_once_in_the_next_document(
+    chain: Chain, browser: Chromium
+) -> None:
+    with trio.fail_after(120):
+        async with chain.client() as client:
+            (tab,) = await tabs_in_order(chain, browser, client, "first")
+            name = chain.name("whoami")
+            for _ in range(5):
+                await tab.evaluate("void location.reload()")
+                with trio.move_on_after(5):  # the next document may be there before the list is read
+                    while name in await page_tools(client):
+                        pass
+                assert await where(client, name) == "first"
+                assert await tab.evaluate("window.runs") == 1
+
+
+async def test_reading_a_page_while_it_reloads_waits_for_it(chain: Chain, browser: Chromium) -> None:
+    reading = {
+        "read_page": {},
+        "find": {"query": "add"},
+        "get_page_text": {},
+        "computer": {"action": "screenshot"},
+    }
+    reload = {"action": "javascript_exec", "text": "void setTimeout(() => location.reload())"}
+    with trio.fail_after(120):
+        async with chain.client() as client:
+            await call(client, "navigate", url=f"{chain.pages}/tabserver.html")
+            for tool, arguments in reading.items():
+                for _ in range(3):
+                    await call(client, "javascript_tool", **reload)
+                    is_error, text = await call(client, tool, **arguments)
+                    assert not is_error, text
+
+
 async def until_runs(client: Client, name: str) -> None:
     """Call until the page is back; what does not run has no effect."""
     while True:

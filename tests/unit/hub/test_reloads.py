@@ -59,6 +59,10 @@ class Calling:
         self.took_s = trio.current_time() - self._began
 
     @property
+    def is_over(self) -> bool:
+        return self.answer is not None
+
+    @property
     def failure(self) -> str:
         assert isinstance(self.answer, bytes)
         return str(json.loads(self.answer)["content"][0]["text"])
@@ -82,7 +86,7 @@ async def test_a_call_waits_for_the_next_document_and_runs_in_it(
     assert transport.executed() == []
     transport.announce("h1", page("d2"), page("d2", "another"))  # tools are registered one after the other
     await trio.testing.wait_all_tasks_blocked()
-    assert calling.answer is None
+    assert not calling.is_over
     transport.announce("h1", page("d2", "another", "getCart"))
     await trio.testing.wait_all_tasks_blocked()
     assert calling.answer == json.dumps(CART, separators=(",", ":")).encode()
@@ -107,7 +111,7 @@ async def test_a_page_that_does_not_offer_its_tool_again_is_waited_for_three_sec
     transport.announce("h1", GONE, page("d2"))
     calling = begin(IN_TAB)
     await trio.sleep(2.9)
-    assert calling.answer is None
+    assert not calling.is_over
     await trio.sleep(0.2)
     assert "no longer offers this tool" in calling.failure
     assert "Nothing was run" in calling.failure
@@ -133,7 +137,7 @@ async def test_a_tab_that_goes_elsewhere_is_not_waited_for(
     calling = begin(IN_TAB)
     await trio.testing.wait_all_tasks_blocked()
     if is_late:
-        assert calling.answer is None
+        assert not calling.is_over
         transport.announce("h1", elsewhere)
         await trio.testing.wait_all_tasks_blocked()
     assert "Nothing was run" in calling.failure
