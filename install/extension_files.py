@@ -48,10 +48,16 @@ def unpack_extension(home: Path, kind: Kind = "chromium") -> Path:
                 )
             _swap_directories(new, target, Path(beside) / "earlier")
     except OSError as error:
-        raise UnpackedError(
-            f"The extension cannot be copied to {target}: {error.strerror or error}"
-        ) from error
+        raise UnpackedError(f"The extension cannot be copied to {target}: {_reason_of(error)}") from error
     return target
+
+
+def _reason_of(error: OSError) -> str:
+    """Return the reason of a failed copy: shutil reports a list of all files, of which the first will do."""
+    match error.args:
+        case ([(_, _, str(first)), *_],):
+            return first
+    return error.strerror or str(error)
 
 
 def pack_extension(file: Path, kind: Kind = "chromium") -> None:

@@ -22,6 +22,7 @@ from native_host import __version__, host, startup
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
+from native_host.system.exhaustion import describe_exhaustion, find_exhaustion
 from native_host.system.private_files import PrivateFileError
 
 gc.freeze()  # what has been imported stays: no collection has to walk through it, neither now nor later
@@ -43,12 +44,21 @@ def main() -> None:
     caller = _caller(sys.argv[1:])
     if caller is None:
         sys.exit(_by_hand())
+    try:
+        sys.exit(_serve_caller(caller))
+    except (OSError, BaseExceptionGroup) as error:
+        if (exhausted := find_exhaustion(error)) is None:
+            raise
+        sys.exit(f"mcpb-native-host: {describe_exhaustion(exhausted)}")
+
+
+def _serve_caller(caller: str) -> int:
     startup.ignore_terminal_signals()
     browser_in, browser_out = startup.detach_stdio()
     startup.log_to_stderr("mcpb-native-host")
     if caller not in _accepted_callers():
-        sys.exit(_refuse(browser_out, caller))
-    sys.exit(_serve(browser_in, browser_out, caller))
+        return _refuse(browser_out, caller)
+    return _serve(browser_in, browser_out, caller)
 
 
 def _caller(arguments: Sequence[str]) -> str | None:

@@ -8,6 +8,8 @@ import signal
 import sys
 from types import FrameType
 
+from native_host.system.exhaustion import LogFormatter
+
 
 def detach_stdio() -> tuple[int, int]:
     """Move the browser's pipes away from 0 and 1, so that no print and no child process reaches them."""
@@ -38,4 +40,6 @@ def log_to_stderr(program: str) -> None:
     level = {"debug": logging.DEBUG, "wire": logging.DEBUG}.get(
         os.environ.get("MCPB_LOG", ""), logging.WARNING
     )
-    logging.basicConfig(stream=sys.stderr, level=level, format=f"{program}: %(levelname)s %(message)s")
+    on_stderr = logging.StreamHandler(sys.stderr)
+    on_stderr.setFormatter(LogFormatter(f"{program}: %(levelname)s %(message)s"))
+    logging.basicConfig(level=level, handlers=[on_stderr])

@@ -15,10 +15,10 @@ from typing import Any
 import click
 
 from bridge.cli.columns import Columns
-from bridge.cli.group import NO_SPACE
 from bridge.state import audit_rows
 from bridge.state.audit_reader import Filter, follow_log, list_outcomes, read_recent
 from native_host.protocol.untrusted_text import for_terminal
+from native_host.system.exhaustion import find_exhaustion
 from native_host.system.home_layout import HomeLayout, mcpb_home
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -107,7 +107,7 @@ def audit(*, count: int, is_following: bool, as_json: bool, **where: Any) -> Non
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        if error.errno in {errno.EPIPE, *NO_SPACE}:
+        if error.errno == errno.EPIPE or find_exhaustion(error):
             raise
         raise click.ClickException(f"{log} cannot be read: {error.strerror}") from None
 

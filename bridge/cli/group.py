@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -42,8 +41,6 @@ _COMMANDS = {
 }
 """Module of each command, and the line that `mcpb --help` shows without importing it."""
 
-NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Errors of a full disk or of `/dev/full`, of files and of stdout."""
 _SPEAKING_OF_REGISTRATION = {"install-native-host", "uninstall-native-host", "doctor"}
 """Commands that report or change the registration: no automatic repair precedes them."""
 
@@ -52,13 +49,15 @@ class _Commands(click.Group):
     """Commands by name, imported when they are called."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; a full disk or a missing file descriptor is reported in one line."""
         try:
             return super().main(*args, **extra)
-        except OSError as error:
-            if error.errno not in NO_SPACE:
+        except (OSError, BaseExceptionGroup) as error:
+            from native_host.system.exhaustion import describe_exhaustion, find_exhaustion
+
+            if (exhausted := find_exhaustion(error)) is None:
                 raise
-            where = f" {error.filename}" if error.filename else ""
-            click.echo(f"Error: cannot write{where}: {error.strerror}", err=True)
+            click.echo(f"Error: {describe_exhaustion(exhausted)}", err=True)
             _discard_output()
             sys.exit(1)
 

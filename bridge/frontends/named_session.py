@@ -34,6 +34,7 @@ from native_host.ipc.named_sessions import (
     encode_line,
 )
 from native_host.protocol.wire import Progress
+from native_host.system.exhaustion import describe_exhaustion, find_exhaustion
 
 IDLE_S = 30 * 60.0
 """Seconds without a call after which the session ends."""
@@ -229,7 +230,9 @@ class NamedSession:
             return encode_line(await self._calls.call(request, observer))
         except Exception as error:  # noqa: BLE001  (a failed request is not the end of the session)
             _log.exception("a request to session %s failed", self._name)
-            text = f"mcpb failed ({type(error).__name__}). Its log has more: run mcpb doctor"
+            exhausted = find_exhaustion(error)
+            failure = f"mcpb failed ({type(error).__name__}). Its log has more: run mcpb doctor"
+            text = describe_exhaustion(exhausted) if exhausted else failure
             return encode_line(Rejection(message=text))
 
 

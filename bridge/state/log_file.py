@@ -6,9 +6,11 @@ import io
 import logging
 import os
 import sys
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from native_host.system.exhaustion import LogFormatter
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
@@ -23,7 +25,9 @@ def configure_logging(state: Path | None = None) -> None:
 
     `state` is the directory for the file, if there shall be one.
     """
-    logging.basicConfig(stream=sys.stderr, format="mcpb %(levelname)s %(name)s: %(message)s")
+    on_stderr = logging.StreamHandler(sys.stderr)
+    on_stderr.setFormatter(LogFormatter("mcpb %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[on_stderr])
     if state is not None:
         _add_file(state)
     wanted = os.environ.get("MCPB_LOG", "")
@@ -42,12 +46,24 @@ def _add_file(state: Path) -> None:
     except (PrivateFileError, OSError) as error:
         _log.warning("there will be no log file: %s", error)
         return
-    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(LogFormatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
     logging.getLogger().addHandler(handler)
 
 
 class _PrivateFile(RotatingFileHandler):
     """A regular file for this user alone, never reached through a link."""
 
+    _has_failed = False
+
     def _open(self) -> io.TextIOWrapper:
         return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=open_regular)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
+        """Report on stderr, once, that the file cannot be written."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._has_failed:
+            self._has_failed = True
+            with suppress(OSError):
+                sys.stderr.write(f"mcpb WARNING {self.baseFilename} cannot be written: {error.strerror}\n")

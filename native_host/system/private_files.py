@@ -211,6 +211,8 @@ def replace(path: Path, content: bytes, *, is_durable: bool = True) -> None:
                 os.fsync(file.fileno())
         draft.rename(path)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
         raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
 
 
@@ -261,12 +263,19 @@ def hold_file(path: Path, content: bytes) -> Iterator[int]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         rewrite(path, descriptor, content)
-        draft.rename(path)
+        _rename_draft(draft, path)
         yield descriptor
     finally:
         draft.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def _rename_draft(draft: Path, path: Path) -> None:
+    try:
+        draft.rename(path)
+    except OSError as error:
+        raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
 
 
 def rewrite(path: Path, descriptor: int, content: bytes) -> None:

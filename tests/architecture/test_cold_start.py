@@ -57,7 +57,7 @@ install: wrapper_repair
 native_host: platform_check
 native_host.ipc: endpoint send_queue streams
 native_host.protocol: announcements framing jsonrpc rate_limit untrusted_text validation_errors wire
-native_host.system: home_layout malloc private_files problem
+native_host.system: exhaustion home_layout malloc private_files problem
 """
 """Modules of the product that a bridge may import until it has answered `initialize` and `tools/list`."""
 PRODUCT = {"native_host", "bridge", "install", "http_serving", "manifests", "demo"}

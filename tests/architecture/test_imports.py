@@ -55,7 +55,9 @@ ALLOWED = {
     "bridge/diagnostics": f"bridge/links {STATE} install {LIBRARY} native_host/existing_channel",
     "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
     "bridge/frontends/command_calls.py": f"{HUB} native_host/ipc",
-    "bridge/frontends/named_session.py": f"{HUB} bridge/frontends/command_calls.py native_host/ipc",
+    "bridge/frontends/named_session.py": (
+        f"{HUB} bridge/frontends/command_calls.py native_host/ipc native_host/system"
+    ),
     "bridge/frontends/http": HTTP,
     "bridge/frontends/http/status_page": f"{HTTP} bridge/frontends/http bridge/diagnostics bridge/state",
     "bridge/frontends/existing_channel": f"{SESSION} {STATE} bridge/browser_tools native_host",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bridge.config.settings import HttpSettings
 from native_host.system import private_files
+from native_host.system.exhaustion import find_exhaustion
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, prepare_directory
 
@@ -39,8 +40,9 @@ def _stored_token(state: Path) -> str:
             _create_token(path)
         content = private_files.read_secret(path, _BYTES * 2)
     except PrivateFileError as error:
-        # Of the directory the error has the command.
-        raise TokenError(f"{error}. {_suggest_remedy(path)}" if error.path == path else str(error)) from error
+        # Of the directory the error has the command, and no command frees the disk.
+        is_of_file = error.path == path and find_exhaustion(error) is None
+        raise TokenError(f"{error}. {_suggest_remedy(path)}" if is_of_file else str(error)) from error
     except OSError as error:
         raise TokenError(f"{path} cannot be used ({error.strerror}). {_suggest_remedy(path)}") from error
     if not _STORED.fullmatch(content):

@@ -140,7 +140,7 @@ def test_a_stdout_that_takes_nothing_is_reported_in_one_line(command: str, mcpb_
     log_calls(mcpb_home, "ok")
     done = closing_at_start(">/dev/full", "-m", "bridge", *command.split())
     assert done.returncode == 1
-    assert done.stderr == b"Error: cannot write: No space left on device\n"
+    assert done.stderr == b"Error: No space left on device. Free some space, then try again\n"
 
 
 async def test_tools_lists_what_clients_see(shop: SimulatedBrowser) -> None:

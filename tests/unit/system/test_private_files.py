@@ -36,6 +36,22 @@ def test_a_fifo_is_rejected_without_waiting(tmp_path: Path, flags: int) -> None:
         open_regular(tmp_path / "log", flags)
 
 
+def test_a_file_that_cannot_be_replaced_stays_and_has_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pauses.json"
+    private_files.replace(path, b"before")
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(PrivateFileError, match="No space left on device"):
+        private_files.replace(path, b"after")
+    assert path.read_bytes() == b"before"
+    assert not draft_of(path).exists()
+
+
 def test_a_fifo_that_another_process_reads_is_rejected_too(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)

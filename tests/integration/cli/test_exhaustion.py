@@ -1,0 +1,108 @@
+"""No space and no file descriptor: one line instead of a traceback, and no draft of a file stays.
+
+The limits of the kernel stand in for a full disk: a file that may not grow fails as one on a full disk does.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from wire_peers import HOST_COMMAND, ORIGIN
+
+MCPB = [sys.executable, "-m", "bridge"]
+WAIT_S = 60
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
+    b'{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"by hand","version":"1"}}}\n'
+    b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n'
+)
+
+FULL_DISK = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, 0))
+
+
+@pytest.fixture(autouse=True)
+def user_home(mcpb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A throw-away HOME: a command that succeeds in spite of the limit changes no real one."""
+    home = mcpb_home / "user"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+
+
+def few_descriptors(count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def drafts_below(home: Path) -> list[Path]:
+    return [
+        path for path in home.rglob("*") if path.suffix in (".new", ".draft") or ".extension-" in path.name
+    ]
+
+
+def run(command: Sequence[str], limit: object, said: bytes = b"") -> tuple[int, bytes, str]:
+    """Return exit code, stdout and stderr of a command that runs under a limit."""
+    assert callable(limit)
+    done = subprocess.run(
+        command, input=said, capture_output=True, check=False, timeout=WAIT_S, preexec_fn=limit
+    )
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (["pause", "https://shop.example"], "pauses.json"),
+        (["allow", "https://shop.example", "read"], "approvals.json"),
+        (["skill", "--install"], "skills.json"),
+        (["serve", "--port", "0"], "http-token"),
+        (["serve", "token", "add", "laptop"], "http-tokens.json"),
+        (["extension"], "extension"),
+    ],
+)
+def test_a_command_names_the_file_that_a_full_disk_does_not_take(
+    mcpb_home: Path, command: list[str], file: str
+) -> None:
+    code, _, said = run([*MCPB, *command], FULL_DISK)
+    assert code == 1
+    (error,) = [line for line in said.splitlines() if "File too large" in line]
+    assert file in error
+    assert "Traceback" not in said
+    assert drafts_below(mcpb_home) == []
+
+
+def test_a_bridge_on_a_full_disk_serves_and_says_once_that_it_has_no_log(mcpb_home: Path) -> None:
+    code, answers, said = run([*MCPB, "bridge"], FULL_DISK, INITIALIZE)
+    assert code == 0
+    assert [json.loads(line)["id"] for line in answers.splitlines()] == [1, 2]
+    assert "Traceback" not in said
+    assert len([line for line in said.splitlines() if "mcpb.log cannot be written" in line]) <= 1
+
+
+@pytest.mark.parametrize("count", [6, 8, 10, 12])
+@pytest.mark.parametrize(
+    "command", [["status"], ["call", "navigate"], ["serve", "--port", "0"], ["bridge"]], ids=" ".join
+)
+def test_a_command_without_descriptors_has_one_line_and_no_traceback(
+    mcpb_home: Path, command: list[str], count: int
+) -> None:
+    _, _, said = run([*MCPB, *command], partial(few_descriptors, count), INITIALIZE)
+    assert "Traceback" not in said
+    assert "Logging error" not in said
+    assert len([line for line in said.splitlines() if line.startswith("Error: ")]) <= 1
+    assert drafts_below(mcpb_home) == []
+
+
+@pytest.mark.parametrize("count", [6, 8, 10, 12])
+def test_a_native_host_without_descriptors_has_one_line_and_no_traceback(mcpb_home: Path, count: int) -> None:
+    code, _, said = run([*HOST_COMMAND, ORIGIN], partial(few_descriptors, count))
+    assert code == 1
+    (line,) = said.splitlines()
+    assert "Too many open files" in line
+    assert drafts_below(mcpb_home) == []
