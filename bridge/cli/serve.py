@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 
 from bridge.app import load_configuration, serve_http
 from bridge.cli.columns import Columns
-from bridge.config.settings import PORT, HttpSettings
+from bridge.config.settings import PORT, Config, HttpSettings
 from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
@@ -61,17 +62,26 @@ def serve(
     if client:
         _print_snippet(client, _parse_address(settings, is_given=bool(given)), _default_token(settings))
         return
-    if not settings.enabled:
+    run_server(
+        msgspec.structs.replace(config, http=settings, existing_channel=channel),
+        lambda url, published: _print_address(url, published, settings),
+    )
+
+
+def run_server(config: Config, tell: Callable[[str, Path | None], None]) -> None:
+    """Run the server until Ctrl-C; `tell` is that of `serve_http`.
+
+    Raises:
+        click.ClickException: it cannot run; the text has the remedy.
+    """
+    if not config.http.enabled:
         raise click.ClickException(
             "mcpb serve is disabled: remove enabled = false below [http] in config.toml"
         )
     try:
-        serve_http(
-            msgspec.structs.replace(config, http=settings, existing_channel=channel),
-            lambda url, published: _print_address(url, published, settings),
-        )
+        serve_http(config, tell)
     except ListenError as error:
-        raise click.ClickException(f"{error}{_listen_remedy(error.fault, settings.port)}") from None
+        raise click.ClickException(f"{error}{_listen_remedy(error.fault, config.http.port)}") from None
     except (TokenError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -30,7 +30,7 @@ _CLIENTS_S = 1.0
 @click.option("--watch", "-w", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
 @click.option("--check", "is_checking", is_flag=True, help="Exit with 1 if clients cannot work (default 0).")
 @click.option("--details", "is_detailed", is_flag=True, help="Also show ids, processes and capabilities.")
-@click.option("--web", "is_web", is_flag=True, help="Open the status page of `mcpb serve` in a browser.")
+@click.option("--web", "is_web", is_flag=True, help="Open the status page; serve it if no server runs.")
 @click.option(
     "--no-open", "is_link_shown", is_flag=True, help="With --web: print the link instead of opening it."
 )
@@ -107,10 +107,10 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
 
 def _show_web_page(*, opens: bool) -> None:
     from bridge.app import load_configuration
-    from bridge.cli.status_page import show_page
+    from bridge.cli.status_page import show_or_serve_page
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    show_page(HomeLayout(mcpb_home()).state.path, load_configuration().http, opens=opens)
+    show_or_serve_page(HomeLayout(mcpb_home()).state.path, load_configuration(), opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:

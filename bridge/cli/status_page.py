@@ -1,8 +1,12 @@
-"""`mcpb status --web`: gets a link to the status page from the running server and opens it."""
+"""`mcpb status --web`: gets a link to the status page from a server and opens it.
+
+Without a running server the command is one itself, in the foreground, until Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import webbrowser
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -12,7 +16,8 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from bridge.config.settings import HttpSettings
+from bridge.cli.serve import run_server
+from bridge.config.settings import Config, HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.state.server_record import ServeRecord, find_running
 from native_host.protocol.untrusted_text import for_terminal
@@ -21,15 +26,37 @@ ANSWER_S = 5.0
 _MAX_BYTES = 64 * 1024
 
 
-def show_page(state: Path, settings: HttpSettings, *, opens: bool) -> None:
-    """Open the status page in a browser, or print its link.
+def show_or_serve_page(state: Path, config: Config, *, opens: bool) -> None:
+    """Open the status page of the running server, or of one that runs until Ctrl-C.
 
     Raises:
-        click.ClickException: there is no page to open; the text has the next command.
+        click.ClickException: there is no page to open; the text has the remedy.
     """
-    server = find_running(state)
-    if server is None:
-        raise click.ClickException("No server runs that has a status page. Start it: mcpb serve")
+    if server := find_running(state):
+        show_page(server, state, config.http, opens=opens)
+        return
+
+    def on_served(url: str, _published: Path | None) -> None:
+        click.echo(f"No mcpb serve was running. This command serves {url} until Ctrl-C.")
+        # The server accepts connections once this function has returned.
+        threading.Thread(target=show_served, daemon=True).start()
+
+    def show_served() -> None:
+        try:
+            if served := find_running(state):
+                show_page(served, state, config.http, opens=opens)
+        except click.ClickException as error:
+            error.show()
+
+    run_server(config, on_served)
+
+
+def show_page(server: ServeRecord, state: Path, settings: HttpSettings, *, opens: bool) -> None:
+    """Open the status page of a server in a browser, or print its link.
+
+    Raises:
+        click.ClickException: it gives no link; the text has the next command.
+    """
     link = _new_link(server, _read_token(settings, state))
     if opens and _open_link(link):
         click.echo(f"The status page is open in your browser: {server.url}")

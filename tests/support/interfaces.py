@@ -386,8 +386,8 @@ _COMMAND_LINES = (
     "mcpb serve token list",
     "mcpb serve token revoke nonsense",
     "mcpb status",
+    "mcpb status --check",
     "mcpb status --no-open",
-    "mcpb status --web",
     "mcpb tools",
     "mcpb tools --forget https://shop.example",
     "mcpb tools --forget nonsense",
@@ -411,7 +411,8 @@ def _codes_without_configuration(home: Path) -> dict[str, int]:
     """Run commands with settings that forbid them, or with an invalid file."""
     config = home / ".mcpb/config.toml"
     config.write_text("[http]\nenabled = false\n")
-    found = {"mcpb serve (http.enabled = false)": run_mcpb("mcpb serve").exit_code}
+    disabled = ("mcpb serve", "mcpb status --web")
+    found = {f"{line} (http.enabled = false)": run_mcpb(line).exit_code for line in disabled}
     config.write_text("nonsense = 1\n")
     for line in ("mcpb call list_page_tools", "mcpb serve", "mcpb status", "mcpb tools"):
         found[f"{line} (invalid config.toml)"] = run_mcpb(line).exit_code

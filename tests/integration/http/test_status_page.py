@@ -5,7 +5,10 @@ from __future__ import annotations
 import html.parser
 import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,7 +45,7 @@ from bridge.links.native_hosts import LinkProblem
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
-from bridge.state.server_record import ServeRecord, publish_record
+from bridge.state.server_record import ServeRecord, find_running
 from bridge.state.site_approvals import Approvals
 from fake_transport import PlayedTransport, browser_hello, one_page, tab
 from http_frontend import CLOSES_EARLY, Events, OneToken
@@ -729,8 +732,7 @@ async def show_page(served: Served, state: Path, token: str = TOKEN, *, opens: b
     """As the command does, while the server runs in this process."""
     record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
     settings = HttpSettings(auth_token=token)
-    with publish_record(state, record):
-        await trio.to_thread.run_sync(partial(page_command.show_page, state, settings, opens=opens))
+    await trio.to_thread.run_sync(partial(page_command.show_page, record, state, settings, opens=opens))
 
 
 async def test_the_command_opens_the_page_and_does_not_say_the_code(
@@ -781,18 +783,34 @@ async def test_the_command_sends_the_token_that_is_needed(
                 await show_page(served, short_tmp / "state", token="another")
 
 
-def test_where_nothing_serves_the_command_says_what_to_start(mcpb_home: Path) -> None:
-    result = CliRunner().invoke(main, ["status", "--web"])
-    assert result.exit_code == 1
-    assert result.output == "Error: No server runs that has a status page. Start it: mcpb serve\n"
+async def test_where_nothing_serves_the_command_serves_the_page_until_ctrl_c(mcpb_home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    (mcpb_home / "config.toml").write_text(f"[http]\nport = {port}\n")
+    command = [sys.executable, "-m", "bridge", "status", "--web", "--no-open"]
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            serving = await nursery.start(
+                partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
+            )
+            said = ""
+            while "/open?code=" not in said:
+                said += (await serving.stdout.receive_some()).decode()
+            url = f"http://localhost:{port}/"
+            assert said.startswith(f"No mcpb serve was running. This command serves {url} until Ctrl-C.\n")
+            async with httpx2.AsyncClient() as client:
+                assert (await client.get(said.split()[-1])).status_code == 303
+            serving.send_signal(signal.SIGINT)
+            assert await serving.wait() == 0
+    assert find_running(mcpb_home / "state") is None
 
 
 def test_a_server_that_does_not_answer_is_named(short_tmp: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://localhost:{gone.getsockname()[1]}/"
     record = ServeRecord(pid=os.getpid(), url=url, started_at=0)
-    with publish_record(short_tmp / "state", record), pytest.raises(click.ClickException) as refused:
-        page_command.show_page(short_tmp / "state", HttpSettings(), opens=False)
+    with pytest.raises(click.ClickException) as refused:
+        page_command.show_page(record, short_tmp / "state", HttpSettings(), opens=False)
     assert f"mcpb serve (pid {os.getpid()}) does not answer at {url}" in str(refused.value)
 
 
