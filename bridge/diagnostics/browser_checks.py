@@ -315,7 +315,7 @@ def paused_finding(target: Target) -> Finding:
         code=FindingCode.PAUSED,
         hop="extension",
         level="warning",
-        template="{target} is paused: calls are rejected. Resume it in the popup, or run the command",
+        template="the user paused {target}: calls are rejected. Resume it in the popup, or run the command",
         values={"target": name},
         command=mcpb_command("pause", argument, "--resume"),
     )

@@ -75,7 +75,7 @@ async def test_a_paused_site_and_a_paused_client_are_named_while_everything_work
         f"pause {origin} --resume",
         f"pause {session['id'][:8]} --resume",
     }
-    assert f"{origin} is paused" in report["verdict"]
+    assert f"the user paused {origin}" in report["verdict"]
     assert not report["verdict"].startswith("It works")
 
 

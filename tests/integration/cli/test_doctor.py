@@ -116,7 +116,7 @@ async def test_a_paused_site_is_named_with_the_command_that_resumes_it(registere
         public = await mcpb("doctor", "--redact", "--json")
     (paused,) = [finding for finding in found["findings"] if finding["code"] == "paused"]
     assert paused["command"] == "mcpb pause payroll.example --resume"
-    assert "payroll.example is paused" in found["verdict"]
+    assert "the user paused payroll.example" in found["verdict"]
     assert "payroll" not in public.output
 
 

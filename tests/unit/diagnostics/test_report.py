@@ -358,7 +358,7 @@ def test_a_chain_that_works_and_is_paused_names_what_is_paused_and_how_to_resume
         ("paused", "warning", "mcpb pause 5e551011 --resume"),
     ]
     assert found.verdict == (
-        "Connected: Chromium (1 tool). But https://bank.example is paused: calls are rejected. "
+        "Connected: Chromium (1 tool). But the user paused https://bank.example: calls are rejected. "
         "Resume it in the popup, or run the command."
     )
 
