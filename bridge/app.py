@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.holder_processes import HolderProcesses
     from native_host.existing_channel.published_socket import Publication
+    from native_host.ipc.named_sessions import ContinuedSession
 
 _QUIET_S = 3.0
 _RELEASE_S = 0.5
@@ -243,8 +244,16 @@ async def _open_hub_of_one(
             top.cancel_scope.cancel()
 
 
-def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: bool = False) -> None:
+def hold_session(
+    name: str,
+    on_ready: Callable[[], None],
+    continued: ContinuedSession | None = None,
+    *,
+    existing_channel: bool = False,
+) -> None:
     """Hold the named session of `mcpb call --session` until it ends; `on_ready`: it accepts calls.
+
+    `continued` is the session of a holder of other code, which it replaces.
 
     Raises:
         SystemExit: the configuration is unusable.
@@ -253,6 +262,10 @@ def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: b
     log_file.configure_logging(_state_directory())
     config = load_configuration(existing_channel=existing_channel)
     session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
+    if continued:
+        session = msgspec.structs.replace(
+            session, id=continued.id, profiles=set(continued.profiles), folder=continued.directory
+        )
     if is_home_chosen():
         os.environ["MCPB_HOME"] = str(mcpb_home())  # it may be relative
     os.chdir("/")  # the directory of the first call may be removed while the session lasts
@@ -277,13 +290,15 @@ async def _hold_session(name: str, config: Config, session: Session, on_ready: C
     with open_socket(name) as opened:
         async with _open_hub_of_one(config, adapt) as (hub, serving):
             hub.set_sessions([session.on_wire()])
+            held = NamedSession(name, session, hub.router, opened)
             try:
                 with serving:
                     on_ready()
-                    await NamedSession(name, session, hub.router, opened).serve()
+                    await held.serve()
             finally:
-                with trio.move_on_after(_RELEASE_S, shield=True):
-                    await hub.router.release(session, close_tabs=latest.browser.close_tabs)
+                if not held.is_continued:
+                    with trio.move_on_after(_RELEASE_S, shield=True):
+                        await hub.router.release(session, close_tabs=latest.browser.close_tabs)
 
 
 def _watch_configuration(

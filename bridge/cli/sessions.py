@@ -93,16 +93,20 @@ def _end_one(name: str, *, is_all: bool) -> str:
 @session.command(hidden=True)
 @click.argument("name")
 @click.option("--lock", type=int, metavar="N", help="Descriptor to close once the session accepts calls.")
+@click.option("--continued", metavar="JSON", help="Session that another holder has held.")
 @existing_channel_option
-def hold(name: str, *, lock: int | None, existing_channel: bool) -> None:
+def hold(name: str, *, lock: int | None, continued: str | None, existing_channel: bool) -> None:
     """Hold the session NAME until it ends: `mcpb call --session` starts this."""
+    import msgspec
+
     from bridge.app import hold_session
-    from native_host.ipc.named_sessions import SessionError, check_name
+    from native_host.ipc.named_sessions import ContinuedSession, SessionError, check_name
     from native_host.system.private_files import PrivateFileError
 
+    earlier = msgspec.json.decode(continued, type=ContinuedSession) if continued else None
     try:
         check_name(name)
-        hold_session(name, partial(_report_ready, lock), existing_channel=existing_channel)
+        hold_session(name, partial(_report_ready, lock), earlier, existing_channel=existing_channel)
     except (SessionError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -128,11 +132,19 @@ def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: b
     command = [*_HOLDER, name, *(["--existing-channel"] if existing_channel else [])]
     try:
         for _ in range(_TRIES):
-            with find_or_start(name, command) as connection, suppress(NotStartedError):
+            replaced = partial(_report_replaced, name)
+            with find_or_start(name, command, replaced) as connection, suppress(NotStartedError):
                 return connection.ask(request, show_progress)
         raise NotStartedError(name)
     except (SessionError, PrivateFileError) as error:
         raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+
+
+def _report_replaced(name: str) -> None:
+    text = (
+        f"Session {name} goes on in this version of mcpb, with its tabs. Read pages anew: refs have changed."
+    )
+    click.echo(for_terminal(text, on=sys.stderr), err=True)
 
 
 def show_progress(text: str) -> None:

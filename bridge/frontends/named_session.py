@@ -1,7 +1,7 @@
 """Holder of a named session: `mcpb call --session NAME` asks it, so that tabs and state outlive a call.
 
 It listens on a private Unix socket and speaks the messages of `native_host.ipc.named_sessions`. It ends when
-it is asked to, after IDLE_S without a call, or when its socket is removed.
+it is asked to, after IDLE_S without a call, when its socket is removed, or for a holder of other code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from native_host.ipc import endpoint, named_sessions
 from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.named_sessions import (
     CallTool,
+    ContinuedSession,
     EndSession,
     Greeting,
     ListTools,
     ProgressText,
     Rejection,
+    RetireHolder,
     encode_line,
 )
 from native_host.protocol.wire import Progress
@@ -101,13 +103,15 @@ class NamedSession:
 
     def __init__(self, name: str, session: Session, router: Router, opened: SessionSocket) -> None:
         self._name = name
-        self._directory = session.folder
+        self._session = session
         self._calls = CommandCalls(router, session)
         self._socket = opened
         self._busy = 0
         """Connections whose request has no reply yet."""
         self._running = 0
         """Requests of these that have begun."""
+        self.is_continued = False
+        """True if another holder continues the session: its tabs are not to be released."""
         self._note_use()
         self._ended = trio.Event()
 
@@ -170,16 +174,27 @@ class NamedSession:
         return Greeting(
             name=self._name,
             pid=os.getpid(),
-            directory=self._directory,
+            directory=self._session.folder,
             used_at=used_at,
             ends_at=None if used_at is None else used_at + IDLE_S,
+            code=named_sessions.CODE,
             answers=True,
         )
+
+    def _continued_session(self) -> ContinuedSession:
+        session = self._session
+        return ContinuedSession(id=session.id, profiles=sorted(session.profiles), directory=session.folder)
 
     async def _serve_request(
         self, stream: trio.SocketStream, request: named_sessions.Request, until_reply: ExitStack
     ) -> None:
-        if isinstance(request, EndSession):
+        if isinstance(request, RetireHolder):
+            if self._busy > 1:
+                await stream.send_all(encode_line(Rejection(message="the session is in use")))
+                return
+            self.is_continued = True
+            await stream.send_all(encode_line(self._continued_session()))
+        if isinstance(request, EndSession | RetireHolder):
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()
             return

@@ -4,6 +4,9 @@ A process of its own holds each session (`bridge/frontends/named_session.py`). M
 connection begins with the holder's `Greeting` and carries one request, a `ProgressText` when the holder
 begins with it and then at least every PULSE_S, and one reply. The process that calls waits, so this module
 blocks and needs no event loop.
+
+A holder goes on with the code that it was started from. The first command after an upgrade replaces an idle
+one by one of its own code, which continues the session with its tabs.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any, Self
 
 import msgspec
 
+from native_host import __version__
 from native_host.ipc import endpoint
 from native_host.protocol.wire import Wire
 from native_host.system import private_files
@@ -31,6 +35,8 @@ from native_host.system.private_files import PrivateFileError
 DIRECTORY = "sessions"
 """Directory of the sockets, in the directory of the native hosts' sockets."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+CODE = f"{__version__} {Path(__file__).resolve().parents[2]}"
+"""Version and directory of this code: an upgrade changes at least one of them."""
 READY = b"ready\n"
 """Output of a holder, once it accepts connections."""
 GREETING_S = 5.0
@@ -88,6 +94,8 @@ class Greeting(Wire, kw_only=True):
     """Unix time of the end of its last call; None while one runs."""
     ends_at: float | None
     """Unix time at which the session ends if no call uses it; None while one runs."""
+    code: str = ""
+    """`CODE` of the holder."""
     answers: bool
     """False in a list of sessions: its process did not greet, so that only name and process are known."""
 
@@ -109,7 +117,21 @@ class EndSession(Wire, tag="endSession", tag_field="type"):
     """Request to end the session. The connection ends with the process."""
 
 
-Request = ListTools | CallTool | EndSession
+class RetireHolder(Wire, tag="retireHolder", tag_field="type"):
+    """Request to end the holder, and not its session, unless another request is open."""
+
+
+Request = ListTools | CallTool | EndSession | RetireHolder
+
+
+class ContinuedSession(Wire, tag="continuedSession", tag_field="type", kw_only=True):
+    """Reply to `RetireHolder`: what the next holder needs to own the same tabs. The connection then ends."""
+
+    id: str
+    """Id of the session towards browsers, which own its tabs by it."""
+    profiles: list[str]
+    """Browser profiles in which it has opened tabs."""
+    directory: str
 
 
 class ProgressText(Wire, tag="progress", tag_field="type", kw_only=True):
@@ -140,6 +162,7 @@ class Rejection(Wire, tag="rejection", tag_field="type", kw_only=True):
 
 Reply = ToolList | CallResult | Rejection
 _decode_message = msgspec.json.Decoder(ProgressText | ToolList | CallResult | Rejection).decode
+_decode_retired = msgspec.json.Decoder(ContinuedSession | Rejection).decode
 
 
 def encode_line(message: Wire) -> bytes:
@@ -215,6 +238,10 @@ class Connection:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._stream.close()
 
     def ask(self, request: Request, on_progress: Callable[[str], None] = lambda _: None) -> Reply:
@@ -248,6 +275,23 @@ class Connection:
         if isinstance(request, CallTool):
             raise SessionError(f"{ended}. The tool may have run: look before you repeat it")
         raise SessionError(f"{ended}. Run the command again")
+
+    def retire(self) -> ContinuedSession | None:
+        """End a holder of other code, and wait for the end of its process; None: it is in use.
+
+        Raises:
+            UnresponsiveError: it does not answer, or still runs after END_S.
+        """
+        self._stream.settimeout(END_S)
+        try:
+            self._stream.sendall(encode_line(RetireHolder()))
+            replies = list(self._lines)
+        except TimeoutError:
+            raise UnresponsiveError(self.greeting.name, self.greeting.pid) from None
+        except OSError:
+            return None
+        reply = _decode_retired(replies[0]) if replies else None
+        return reply if isinstance(reply, ContinuedSession) else None
 
     def end(self) -> None:
         """End the session, and wait for the end of its process.
@@ -347,21 +391,34 @@ def find(name: str) -> Connection | None:
     return None
 
 
-def find_or_start(name: str, command: Sequence[str]) -> Connection:
-    """Connect to a session, and first start its holder with `command` if no process holds it.
+def find_or_start(
+    name: str, command: Sequence[str], on_replaced: Callable[[], None] = lambda: None
+) -> Connection:
+    """Connect to a session, and first start its holder with `command` if no process of this code holds it.
 
-    The command gets `--lock=N` as well, a descriptor that it closes once it accepts connections.
+    The command gets `--lock=N` as well, a descriptor that it closes once it accepts connections, and
+    `--continued=JSON` where it replaces a holder of other code.
 
     Raises:
         SessionError: it is not a name, or the holder cannot be used or started.
         PrivateFileError: no directory can be used for its socket.
     """
-    if connection := find(name):
+    if (connection := find(name)) and connection.greeting.code == CODE:
         return connection
+    if connection:
+        connection.close()
     # Two first calls at once start one holder.
     with _lock_sessions(prepare_directory()) as lock:
         if connection := find(name):
-            return connection
+            if connection.greeting.code == CODE:
+                return connection
+            with connection:
+                continued = connection.retire()
+            if continued is None and (connection := find(name)):
+                return connection  # it is in use: a later call replaces it
+            if continued:
+                command = [*command, f"--continued={msgspec.json.encode(continued).decode()}"]
+                on_replaced()
         _start_holder(name, command, lock)
         if connection := find(name):
             return connection

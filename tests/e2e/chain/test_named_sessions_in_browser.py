@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -52,6 +54,34 @@ def test_calls_of_a_session_use_its_tab_and_sessions_do_not_mix(browsing: Browsi
     assert second in open_urls(browsing)
     assert "login?of=b" in mcpb(browsing, "call", "--session", "b", "read_page")
     mcpb(browsing, "session", "end", "--all")
+
+
+ANOTHER_VERSION = """
+from bridge.cli.group import main
+from native_host.ipc import named_sessions
+named_sessions.CODE = "another version"
+main()
+"""
+
+
+def test_a_session_keeps_its_tab_when_the_next_version_continues_it(browsing: Browsing) -> None:
+    url = f"{browsing.site.url}/login?of=c"
+    mcpb(browsing, "call", "--session", "c", "navigate", f"url={url}")
+    (before,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
+    upgraded = subprocess.run(
+        [sys.executable, "-c", ANOTHER_VERSION, "call", "--session", "c", "read_page"],
+        env=browsing.chain.env,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Session c goes on in this version of mcpb, with its tabs." in upgraded.stderr
+    assert "login?of=c" in upgraded.stdout
+    (after,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
+    assert before["pid"] != after["pid"]
+    assert "(own, current)" in mcpb(browsing, "call", "--session", "c", "tabs_context")
+    mcpb(browsing, "session", "end", "c")
 
 
 def test_an_uninstallation_ends_sessions_and_removes_the_files_of_results(browsing: Browsing) -> None:

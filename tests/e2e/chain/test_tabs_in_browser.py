@@ -162,7 +162,9 @@ async def test_reading_a_page_while_it_reloads_waits_for_it(chain: Chain, browse
     reload = {"action": "javascript_exec", "text": "void setTimeout(() => location.reload())"}
     with trio.fail_after(120):
         async with chain.client() as client:
-            await call(client, "navigate", url=f"{chain.pages}/tabserver.html")
+            await tabs_in_order(chain, browser, client, "first")
+            is_error, text = await call(client, "navigate", url=f"{chain.pages}/tabserver.html")
+            assert not is_error, text
             for tool, arguments in reading.items():
                 for _ in range(3):
                     await call(client, "javascript_tool", **reload)

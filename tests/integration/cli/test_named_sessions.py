@@ -193,6 +193,43 @@ async def test_a_session_that_ends_during_a_call_says_that_it_may_have_run(shop:
     assert "session a ended before the answer. The tool may have run" in problem
 
 
+async def test_the_first_call_after_an_upgrade_continues_the_session_with_its_tabs(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call("a", "navigate", f"url={SHOP}")
+    (tab,), before = await tab_ids("a"), await sessions()
+    owner = shop.tab(tab).state.owner
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(named_sessions, "CODE", "another version")
+        done = await run("call", "--session", "a", "tabs_context")
+    assert "Session a goes on in this version of mcpb, with its tabs." in done.stderr
+    assert f"tab {tab} (own" in done.stdout
+    after = await sessions()
+    assert before["a"] != after["a"]
+    with trio.fail_after(60):
+        await until(lambda: not proc.is_running(before["a"]))
+    assert shop.tab(tab).state.owner == owner
+    await run("session", "end", "a")
+    with trio.fail_after(60):
+        await until(lambda: shop.tab(tab).state.owner is None)
+
+
+async def test_a_session_whose_call_runs_is_not_replaced(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call("a", BUY)
+    before = await sessions()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, "call", "--session", "a", BUY, "wait=true")
+        with trio.fail_after(60):
+            await until(lambda: len(shop.heard("browser/executeTool")) == 2)
+        monkeypatch.setattr(named_sessions, "CODE", "another version")
+        done = await run("call", "--session", "a", BUY)
+        assert (done.stdout, done.stderr) == ("bought\n", "")
+        assert await sessions() == before
+        await run("session", "end", "a")
+
+
 async def test_a_name_means_the_tool_that_was_listed(shop: SimulatedBrowser) -> None:
     """A call for one page must not run in the next one that has a tool of that name."""
     await run("tools", "--session", "a")
