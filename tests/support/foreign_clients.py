@@ -191,6 +191,14 @@ LIBRARIES = (
     _python("pydantic-ai", "pydantic_ai_calls.py"),
 )
 
+LEAVERS = (
+    Library("typescript-sdk-1", (NODE / "node", CLIENTS / "typescript_sdk1_open_call.mjs")),
+    Library("typescript-sdk-2", (NODE / "node", CLIENTS / "typescript_sdk2_open_call.mjs")),
+    _python("python-sdk-1", "python_sdk1_open_call.py"),
+    Library("python-sdk-2", (Path(sys.executable), CLIENTS / "python_sdk2_open_call.py")),
+)
+"""The SDKs, each with a program that cancels a call and goes with another one open."""
+
 INSPECTOR = CLIENTS / "node_modules/.bin/mcp-inspector"
 
 

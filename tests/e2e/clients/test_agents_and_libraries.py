@@ -17,7 +17,18 @@ from typing import Any
 import pytest
 
 from benchmarks.tokens.model_api import ToolUse
-from foreign_clients import AGENTS, CLIENTS, INSPECTOR, LIBRARIES, NODE, Agent, Library, Server, run_agent
+from foreign_clients import (
+    AGENTS,
+    CLIENTS,
+    INSPECTOR,
+    LEAVERS,
+    LIBRARIES,
+    NODE,
+    Agent,
+    Library,
+    Server,
+    run_agent,
+)
 from full_chain import MCPB, ROOT
 from logged_hosts import LoggedHosts, serve_logged_hosts
 from played_models import serving_models
@@ -175,6 +186,31 @@ def test_a_library_receives_results_of_page_and_browser_tools(
     assert f"is at {shop}" in json.dumps(navigated)
     assert any(block["type"] == "image" for block in pictured)
     assert [it.path for it in hosts.requests(HOST)[before:]] == ["/called?getPrice", "/"]
+
+
+@pytest.mark.parametrize("transport", WITH_SSE)
+@pytest.mark.parametrize("library", LEAVERS, ids=lambda library: library.name)
+def test_an_sdk_has_no_error_of_calls_that_it_cancels_or_leaves_open(
+    library: Library, transport: str, browsing: Browsing, shop: str, served: str
+) -> None:
+    server = {"stdio": (*MCPB, "bridge"), "http": (f"{served}/mcp",), "sse": (f"{served}/sse",)}[transport]
+    first, slow = ("navigate", {"url": shop}), ("wait_for", {"text": "never shown", "timeout": 30})
+    env = {
+        **browsing.chain.env,
+        "ACCESS_TOKEN": browsing.chain.http_token,
+        "CALLS": json.dumps([first, slow]),
+    }
+    run = subprocess.run(
+        [*map(str, library.command), transport, *server],
+        cwd=CLIENTS,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {"errors": []}
 
 
 @pytest.mark.parametrize("transport", WITH_SSE)
