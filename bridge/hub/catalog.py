@@ -180,25 +180,21 @@ class Catalog:
 
     def _had(self, left: LeftDocument, name: str, shown: ToolBinding | None) -> bool:
         """Return whether a document that has left its frame offered a tool under this name."""
-        at, profile, pid = left.frame.announced, left.browser.profile, left.browser.pid
-        for own_name in (tool.name for tool in left.frame.tools):
-            if shown:
-                wanted = shown.identity
-                is_there = wanted.tab_id in (at.tab_id, NO_TAB)
-                if is_there and (wanted.profile, wanted.origin, wanted.own_name) == (
-                    profile,
-                    at.origin,
-                    own_name,
-                ):
-                    return True
-                continue
-            place = Place(profile, pid, at.tab_id, at.frame_id, left.tab.ordinal, at.origin, own_name)
-            if name in (
-                self._name_without_tab(at.origin, own_name),
-                *public_names([place], self._namer.max_name),
-            ):
-                return True
-        return False
+        at, browser = left.frame.announced, left.browser
+        places = [
+            Place(
+                browser.profile, browser.pid, at.tab_id, at.frame_id, left.tab.ordinal, at.origin, tool.name
+            )
+            for tool in left.frame.tools
+        ]
+        if shown is None:
+            domain_names = (self._name_without_tab(at.origin, place.own_name) for place in places)
+            return name in domain_names or name in public_names(places, self._namer.max_name)
+        wanted = shown.identity
+        return wanted.tab_id in (at.tab_id, NO_TAB) and any(
+            (place.profile, place.origin, place.own_name) == (wanted.profile, wanted.origin, wanted.own_name)
+            for place in places
+        )
 
     def in_tab(self, session: Session, wanted: CachedEntry, tab_id: int) -> LiveEntry | None:
         """Return the callable tool of a cached entry in this tab of its profile, or None."""

@@ -234,7 +234,7 @@ class Registry:
         self._browsers: dict[str, Browser] = {}
         self._lost: list[Browser] = []
         self._left: dict[FrameAt, LeftDocument] = {}
-        """The documents that have left their frame within the last GRACE_S."""
+        """The documents that left their frames last: those within GRACE_S, and perhaps earlier ones."""
         self._has_looked = False
         self._touched: set[FrameAt] | None = None
         self._pauses = Pauses()
@@ -282,7 +282,7 @@ class Registry:
                     yield from ((browser, tab, frames[frame_id]) for frame_id in sorted(frames))
 
     def left_documents(self) -> list[LeftDocument]:
-        """Return the documents that left their frame a moment ago and may be reloading."""
+        """Return the documents that left their frames last, in tabs that may be reloading."""
         return [left for left in self._left.values() if left.may_come_back]
 
     def live_browser(self, profile: str) -> Browser | None:
@@ -331,8 +331,7 @@ class Registry:
         """Return the time when `expire` has something to remove; infinity without a lost host."""
         browsers = (browser.lost_at for browser in self._lost if browser.lost_at is not None)
         frames = (browser.frames_lost_at for browser in self.all_browsers())
-        documents = (left.left_at for left in self._left.values())
-        return min(chain(browsers, frames, documents), default=math.inf) + GRACE_S
+        return min(chain(browsers, frames), default=math.inf) + GRACE_S
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,7 +356,6 @@ class Registry:
         self._lost = [lost for lost in self._lost if lost.lost_at is None or now < lost.lost_at + GRACE_S]
         for browser in self.all_browsers():
             browser.forget_lost_frames(now)
-        self._left = {at: left for at, left in self._left.items() if now < left.left_at + GRACE_S}
         self._note_change(None)
 
     def _lose_host(self, host: str, now: float) -> None:
@@ -460,6 +458,7 @@ class Registry:
             browser.drop_frame(gone.tab_id, gone.frame_id)
 
     def _note_left(self, browser: Browser, frame: Frame, now: float) -> None:
+        self._left = {at: left for at, left in self._left.items() if now < left.left_at + GRACE_S}
         at = frame.announced
         if frame.tools and frame.lost_at is None and (tab := browser.tabs.get(at.tab_id)):
             self._left[FrameAt(browser.host, at.tab_id, at.frame_id)] = LeftDocument(browser, tab, frame, now)
