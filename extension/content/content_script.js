@@ -261,8 +261,10 @@ class PageProxy {
     const onProgress = (/** @type {McpProgress} */ progress) => {
       if (!signal.aborted && pace.allows(progress)) this.#post({ type: "tool-progress", requestId, ...progress });
     };
+    const onSubmit = () => this.#post({ type: "tool-submitted", requestId });
+    const asked = { signal, onSubmit, ...(wantsProgress && { onProgress }) };
     try {
-      const payload = await this.#sources.call(toolName, args, { signal, ...(wantsProgress && { onProgress }) });
+      const payload = await this.#sources.call(toolName, args, asked);
       this.#answer(requestId, { data: { success: true, payload } });
     } catch (error) {
       this.#answer(requestId, failureOf(error));
@@ -312,6 +314,7 @@ class PageProxy {
 function failureOf(error) {
   const message = error instanceof Error || error instanceof DOMException ? error.message : String(error);
   if (error instanceof NotOfferedError) return { error: { code: NO_LONGER_OFFERED, message, handed: false } };
+  if (error instanceof WithdrawnError) return { error: { code: NO_LONGER_OFFERED, message, handed: true } };
   if (error instanceof NavigatedError) return { error: { code: NAVIGATED, message, handed: true } };
   return { data: { success: false, payload: message } };
 }

@@ -15,12 +15,19 @@ class NavigatedError extends Error {}
 /** The page does not offer this tool any more; nothing was run. */
 class NotOfferedError extends Error {}
 
+/** The page took the tool back while it ran; Chromium 150 has no result then (seen). */
+class WithdrawnError extends Error {}
+
+/** For the browser to list a form again whose definition has changed. */
+const RELISTING_MS = 1_000;
+
 class NativeTools {
-  /** The browser has refused an object, and taken JSON. */
-  #takesJson = false;
   /** This document's tools, read since they have changed last: reading takes as long as a short call.
    * @type {Promise<RegisteredTool[]> | null} */
   #known = null;
+  /** Forms whose definition we have changed are listed again; until then the browser leaves them out.
+   * @type {Promise<unknown>} */
+  #relisted = Promise.resolve();
 
   /**
    * @param {() => void} onChange
@@ -30,8 +37,13 @@ class NativeTools {
     const context = /** @type {{ modelContext?: ModelContext }} */ (/** @type {unknown} */ (document)).modelContext;
     /** @type {ModelContext | null} absent: this browser, or this page, has no WebMCP */
     this.context = typeof context?.getTools === "function" ? context : null;
+    const targets = this.context ? [window, this.context] : [];
+    this.forms = new FormTools(targets, (toolName) => {
+      this.#relisted = Promise.all([this.#relisted, this.#waitRelisted(toolName)]);
+    });
     const changed = () => {
       this.#known = null;
+      this.forms.forget();
       onChange();
     };
     this.context?.addEventListener("toolchange", changed, { signal: closed });
@@ -39,22 +51,28 @@ class NativeTools {
 
   /** @returns {Promise<import("../worker/wire.js").Tool[]>} MCP Tools */
   async list() {
+    await this.#relisted;
     this.#known = this.#read();
     return (await this.#known).map(asMcpTool);
   }
 
   /**
    * @param {string} name
-   * @param {unknown} args
-   * @param {AbortSignal} signal
+   * @param {object} args
+   * @param {{ signal: AbortSignal, onSubmit: () => void }} asked `onSubmit`: the tool's form is about to reach the page
    * @returns {Promise<unknown>} a CallToolResult
-   * @throws {NotOfferedError | NavigatedError | DOMException} the last is the browser's, and says little
+   * @throws {NotOfferedError | WithdrawnError | NavigatedError | DOMException} the last says little about a function
    */
-  async call(name, args, signal) {
-    this.#known ??= this.#read();
-    const tool = (await this.#known).find((registered) => registered.name === name);
-    if (!tool) throw new NotOfferedError(`The page does not offer ${name} any more.`);
-    return answered(await this.#execute(tool, args, signal));
+  async call(name, args, { signal, onSubmit }) {
+    const execute = () => this.#execute(name, args, signal);
+    const form = this.forms.find(name);
+    if (form) return this.forms.call(form, execute, { signal, onSubmit });
+    try {
+      return answered(await execute());
+    } catch (error) {
+      if (!(error instanceof DOMException) || (await this.#findTool(name, { isAnew: true }))) throw error;
+      throw new WithdrawnError("The page took the tool back during the call, and the browser dropped the result.");
+    }
   }
 
   /** This document's own tools: a frame of the same origin sees its neighbours' as well. */
@@ -70,33 +88,53 @@ class NativeTools {
   }
 
   /**
-   * @param {RegisteredTool} tool
-   * @param {unknown} args
+   * @param {string} name
+   * @param {object} args
    * @param {AbortSignal} signal
+   * @returns {Promise<string | null>} null: the page navigates
    */
-  async #execute(tool, args, signal) {
+  async #execute(name, args, signal) {
+    await this.#relisted;
+    const tool = await this.#findTool(name);
+    if (!tool) throw new NotOfferedError(`The page does not offer ${name} any more.`);
     const context = /** @type {ModelContext} */ (this.context);
-    if (this.#takesJson) return context.executeTool(tool, JSON.stringify(args), { signal });
-    try {
-      return await context.executeTool(tool, args, { signal });
-    } catch (error) {
-      if (!wantsJson(error)) throw error;
-      const answer = await context.executeTool(tool, JSON.stringify(args), { signal });
-      this.#takesJson = true;
-      return answer;
-    }
+    return context.executeTool(tool, makeArguments(args), { signal });
+  }
+
+  /** @param {string} name @param {{ isAnew?: boolean }} [reading] */
+  async #findTool(name, { isAnew = false } = {}) {
+    if (isAnew) this.#known = null;
+    this.#known ??= this.#read();
+    return (await this.#known).find((tool) => tool.name === name);
+  }
+
+  /**
+   * Wait until the browser lists a form again whose definition has just changed; not for long.
+   *
+   * @param {string} name
+   * @returns {Promise<void>}
+   */
+  #waitRelisted(name) {
+    const timeout = AbortSignal.timeout(RELISTING_MS);
+    return new Promise((resolve) => {
+      const look = async () => {
+        if (await this.#findTool(name, { isAnew: true })) resolve();
+      };
+      this.context?.addEventListener("toolchange", look, { signal: timeout });
+      timeout.addEventListener("abort", () => resolve());
+      void look();
+    });
   }
 }
 
 /**
- * Whether the browser refused an object because it takes JSON: Chromium 150 does, 156 no longer (both seen). It says
- * so before anything runs, and in words that no page can put into its mouth: what a page throws is never passed on.
+ * Arguments for every browser: Chromium 150 takes JSON, into which it converts an object, and 156 an object (both
+ * seen). So that no call is sent twice: each attempt reaches the page's listeners of `toolactivated`.
  *
- * @param {unknown} error
+ * @param {object} args
  */
-function wantsJson(error) {
-  if (error instanceof TypeError) return true;
-  return error instanceof DOMException && error.message.includes("Failed to parse input arguments");
+function makeArguments(args) {
+  return { ...args, [Symbol.toPrimitive]: () => JSON.stringify(args) };
 }
 
 /**

@@ -49,13 +49,14 @@ class ToolSources {
    * Run a tool where it is to be run.
    *
    * @param {string} name
-   * @param {unknown} args
-   * @param {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} asked
+   * @param {object} args
+   * @param {{ signal: AbortSignal, onSubmit: () => void, onProgress?: (progress: McpProgress) => void }} asked
+   *   `onSubmit`: the tool is a form, and the page is about to receive it
    * @returns {Promise<unknown>} a CallToolResult
    * @throws {Error} the tool's or the page's
    */
-  async call(name, args, { signal, onProgress }) {
-    if (has(this.#listedNatively, name)) return this.native.call(name, args, signal);
+  async call(name, args, { signal, onSubmit, onProgress }) {
+    if (has(this.#listedNatively, name)) return this.native.call(name, args, { signal, onSubmit });
     const server = this.servers.find(({ tools }) => has(tools, name));
     if (server) return resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
     if (this.polyfill && has(this.polyfill.tools, name))

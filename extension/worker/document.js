@@ -12,6 +12,8 @@
  * @typedef {{ type: "tool-result", requestId: string, data: { success: boolean, payload: any } }} ResultMessage
  * @typedef {{ type: "tool-result", requestId: string, error: { code: number, message: string, handed: boolean } }
  *   } FailureMessage
+ * @typedef {{ type: "tool-submitted", requestId: string }} SubmittedMessage the tool is a form, which the page receives
+ *   now; a navigation that follows is its outcome
  * @typedef {{ type: "tool-progress", requestId: string, progress: number, total?: number, message?: string }
  *   } ProgressMessage
  * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
@@ -22,8 +24,9 @@
  * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a child frame has sent this
  * @typedef {{ type: "to-server", payload: any }} ToServerMessage
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
- * @typedef {ToolsMessage | ResultMessage | FailureMessage | ProgressMessage | PageNotificationMessage | VisibleMessage
- *   | QuestionMessage | FindParentMessage | ChildMessage | ToServerMessage | FromChildMessage } FrameMessage
+ * @typedef {ToolsMessage | ResultMessage | FailureMessage | SubmittedMessage | ProgressMessage
+ *   | PageNotificationMessage | VisibleMessage | QuestionMessage | FindParentMessage | ChildMessage | ToServerMessage
+ *   | FromChildMessage } FrameMessage
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
  * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
@@ -39,6 +42,7 @@
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 
+import { waitSubmissionOutcome } from "./form_submission.js";
 import { isTooLarge } from "./host_connection.js";
 import { fitLabel, fitQuestion, fitTools } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
@@ -53,9 +57,10 @@ import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
  * @typedef {{ action: "accept" | "decline" | "cancel", content?: object }} ElicitResult MCP's
  * @typedef {{ onProgress: (progress: Progress) => void, onQuestion: (question: Question) => Promise<any> }} Hearing
  * @typedef {{ id: string, signal: AbortSignal } & Hearing} Asked
- * @typedef {{ resolve: (executed: Executed) => void, reject: (error: WireError) => void, asking: boolean,
- *   questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing} Call `asking`: a question of it is open;
- *   `questions`: how many more it may ask
+ * @typedef {{ resolve: (executed: Executed | Promise<Executed>) => void, reject: (error: WireError) => void,
+ *   isSubmitted: boolean, asking: boolean, questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing
+ *   } Call `isSubmitted`: its form has reached the page; `asking`: a question of it is open; `questions`: how many more
+ *   it may ask
  */
 
 export const FRAME_PORT = "mcpb-frame";
@@ -146,7 +151,8 @@ export class Frame {
     const { promise, resolve, reject } = Promise.withResolvers();
     this.#hand({ type: "execute-tool", requestId: id, toolName, args, wantsProgress });
     const pace = new PageBounds.Pace();
-    this.#calls.set(id, { resolve, reject, ...hearing, asking: false, questions: MOST_QUESTIONS, pace });
+    const fresh = { isSubmitted: false, asking: false, questions: MOST_QUESTIONS, pace };
+    this.#calls.set(id, { resolve, reject, ...hearing, ...fresh });
     signal.addEventListener("abort", () => {
       if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
     });
@@ -158,9 +164,26 @@ export class Frame {
     const call = this.#calls.get(message.requestId);
     if (!call) return;
     this.#calls.delete(message.requestId);
-    if ("error" in message) return call.reject(failure(message.error));
+    if ("error" in message) return this.#fail(call, failure(message.error));
     const { success, payload } = message.data ?? {};
     call.resolve(success === true ? { success, payload } : { success: false, payload: String(payload) });
+  }
+
+  /** A call's form reaches the page. @param {SubmittedMessage} message */
+  markSubmitted({ requestId }) {
+    const call = this.#calls.get(requestId);
+    if (call) call.isSubmitted = true;
+  }
+
+  /**
+   * The navigation that follows the submission of a form is no failure.
+   *
+   * @param {Call} call
+   * @param {WireError} error
+   */
+  #fail(call, error) {
+    if (error.code !== Code.NAVIGATED || !call.isSubmitted) return call.reject(error);
+    call.resolve(waitSubmissionOutcome(this));
   }
 
   /** @param {ProgressMessage} message */
@@ -217,7 +240,7 @@ export class Frame {
    * @param {WireError} [why]
    */
   abandonCalls(why = new WireError(Code.NAVIGATED, ABANDONED, { handed: true })) {
-    for (const call of this.#calls.values()) call.reject(why);
+    for (const call of this.#calls.values()) this.#fail(call, why);
     this.#calls.clear();
   }
 

@@ -218,6 +218,8 @@ export class Frames {
         return void this.#announceWithTab(frame);
       case "tool-result":
         return frame.settle(message);
+      case "tool-submitted":
+        return frame.markSubmitted(message);
       case "tool-progress":
         return frame.progress(message);
       case "page-notification":

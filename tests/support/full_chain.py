@@ -42,14 +42,17 @@ WEBMCP = "--enable-features=WebMCPTesting"
 
 COUNTED: list[str] = []
 """The ids that pages have told their server, each time they did."""
+REQUESTED: list[str] = []
+"""Path and query of all requests that pages have sent to their server."""
 
 
 class _PageRequests(http.server.SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
+        REQUESTED.append(self.path)
         if self.path.startswith("/count?id="):
             COUNTED.append(self.path.partition("=")[2])
             return self.send_error(HTTPStatus.NO_CONTENT)
-        if self.path == "/nothing":
+        if self.path.partition("?")[0] in ("/nothing", "/submitted"):
             return self.send_error(HTTPStatus.NO_CONTENT)
         return super().do_GET()
 

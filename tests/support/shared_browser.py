@@ -8,7 +8,7 @@ machine is its own, and it starts one there with `chain.browser()`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -135,11 +135,11 @@ async def _token() -> trio.lowlevel.TrioToken:
 
 
 @contextmanager
-def open_shared_browser() -> Iterator[SharedBrowser]:
+def open_shared_browser(flags: Sequence[str] = ()) -> Iterator[SharedBrowser]:
     """A machine with a browser, as long as the block."""
     with (
         trio_thread() as thread,
         throw_away_directory() as home,
-        thread.holding(Chain(home, "").browser()) as chromium,
+        thread.holding(Chain(home, "").browser(flags=flags)) as chromium,
     ):
         yield SharedBrowser(thread, home, chromium)
