@@ -80,7 +80,9 @@ export class Tabs {
    */
   async refresh(tabId) {
     await this.loaded;
-    const [read, frame] = await Promise.all([existing(tabId), mainFrame(tabId)]);
+    const frame = await mainFrame(tabId);
+    // The tab last: it may be removed during the first read, and would be known for good.
+    const read = await existing(tabId);
     if (!read) return undefined;
     if (isOwnPage(read)) {
       if (this.#known.has(tabId)) await this.removed(tabId);

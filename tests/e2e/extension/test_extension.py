@@ -330,6 +330,30 @@ class TestModules:
             ("browser/tabRemoved", 1),
         ]
 
+    def test_a_tab_that_is_removed_while_it_is_read_is_forgotten(self, modules: Tab) -> None:
+        told, known = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
+            const nothing = new Proxy({}, { get: () => () => null });
+            const now = new Map([[1, { id: 1, title: "shop", url: "https://shop.example/", windowId: 1 }]]);
+            chrome.tabs.get = async (id) => now.get(id) ?? Promise.reject(new Error("no tab"));
+            chrome.tabs.query = async () => [...now.values()];
+            chrome.windows.getLastFocused = async () => ({ id: 1 });
+            const told = [];
+            const link = { ended: {}, post: ({ method }) => told.push(method) };
+            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            await tabs.announceAll(link);
+            const frame = Promise.withResolvers();
+            chrome.webNavigation.getFrame = () => frame.promise;
+            const refreshed = tabs.refresh(1);
+            await new Promise((resolve) => setTimeout(resolve)); // it reads the tab
+            now.delete(1);
+            await tabs.removed(1);
+            frame.reject(new Error("no tab"));
+            await refreshed;
+            return [told, tabs.get(1) ?? null];
+        })""")
+        assert told == ["browser/tabs", "browser/tabRemoved"]
+        assert known is None
+
     def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
         taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncementQuota }) => {
             const room = new AnnouncementQuota();
