@@ -28,6 +28,8 @@ class NativeTools {
   /** Forms whose definition we have changed are listed again; until then the browser leaves them out.
    * @type {Promise<unknown>} */
   #relisted = Promise.resolve();
+  /** The browser lists schemas as JSON, and takes arguments as JSON: Chromium 150 does, 156 has objects (both seen). */
+  speaksJson = false;
 
   /**
    * @param {() => void} onChange
@@ -75,11 +77,18 @@ class NativeTools {
     }
   }
 
+  /** Whether a tool is a form. @param {string} name */
+  isForm(name) {
+    return this.forms.find(name) !== undefined;
+  }
+
   /** This document's own tools: a frame of the same origin sees its neighbours' as well. */
   async #read() {
     if (!this.context) return [];
     try {
-      return (await this.context.getTools()).filter((tool) => tool.window === window);
+      const tools = await this.context.getTools();
+      this.speaksJson = tools.some(({ inputSchema }) => typeof inputSchema === "string");
+      return tools.filter((tool) => tool.window === window);
     } catch (error) {
       this.#known = null;
       if (error instanceof DOMException) return []; // a frame without the permission policy "tools"

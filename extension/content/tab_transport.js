@@ -150,6 +150,11 @@ class TabTransport {
     return [...this.#tools.values()];
   }
 
+  /** @param {string} name @returns {import("../worker/wire.js").Tool | undefined} as listed last */
+  tool(name) {
+    return this.#tools.get(name);
+  }
+
   /**
    * @param {string} name
    * @param {unknown} args

@@ -1,7 +1,7 @@
 /**
- * All tools of this document, from its three sources, each name once: described by the page's MCP-B server where it
- * has the name, run natively whenever the browser lists it, else by the server. A polyfill is looked at only where
- * there is nothing else.
+ * All tools of this document, from its three sources, each name once: described and run by the page's MCP-B server
+ * where it has the name, else by the browser (exceptions: `#findServer`). A polyfill is looked at only where there is
+ * nothing else.
  *
  * @typedef {import("../worker/wire.js").Tool} Tool
  * @typedef {{ tools: Tool[], via: Record<string, import("../worker/wire.js").Via>, leftOut: number, serverInfo?: object,
@@ -13,8 +13,8 @@ const TAB_CHANNEL = "mcp-default";
 const READING_PAUSE_MS = 100;
 
 class ToolSources {
-  /** @type {Tool[]} */
-  #listedNatively = [];
+  /** @type {Map<string, Tool>} */
+  #listedNatively = new Map();
 
   /**
    * @param {{ onOffer: (offer: Offer) => void } & Pick<TransportEvents, "onNotification" | "onQuestion">} events
@@ -26,7 +26,8 @@ class ToolSources {
     this.closed = closed;
     this.onNative = oneAtATime(() => this.#readAndOffer());
     this.native = new NativeTools(this.onNative, closed);
-    this.servers = [new WindowCarrier(TAB_CHANNEL), iframe].map((carrier) => this.#transport(carrier, said));
+    this.tabServer = this.#transport(new WindowCarrier(TAB_CHANNEL), said);
+    this.servers = [this.tabServer, this.#transport(iframe, said)];
     this.polyfill = this.native.context ? null : this.#transport(new PolyfillCarrier(), said);
   }
 
@@ -56,12 +57,27 @@ class ToolSources {
    * @throws {Error} the tool's or the page's
    */
   async call(name, args, { signal, onSubmit, onProgress }) {
-    if (has(this.#listedNatively, name)) return this.native.call(name, args, { signal, onSubmit });
-    const server = this.servers.find(({ tools }) => has(tools, name));
+    const server = this.#findServer(name);
     if (server) return resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
-    if (this.polyfill && has(this.polyfill.tools, name))
-      return answered(await this.polyfill.call(name, args, { signal }));
+    if (this.#listedNatively.has(name)) return this.native.call(name, args, { signal, onSubmit });
+    if (this.polyfill?.tool(name)) return answered(await this.polyfill.call(name, args, { signal }));
     throw new NotOfferedError(`The page does not offer ${name} any more.`);
+  }
+
+  /**
+   * The page server that runs a tool. Of those that the browser lists too it runs all that it can: it passes on what
+   * the page throws and structured results, and the browser does not. Forms need the browser, and no message to a
+   * server in an iframe is hidden from the parent's page. A server may also relay a tool that the page has registered
+   * with the browser, with the arguments as JSON, which not every browser takes.
+   *
+   * @param {string} name
+   * @returns {TabTransport | undefined}
+   */
+  #findServer(name) {
+    const server = this.servers.find((each) => each.tool(name));
+    if (!server || !this.#listedNatively.has(name)) return server;
+    if (server !== this.tabServer || !server.connected || this.native.isForm(name)) return undefined;
+    return this.native.speaksJson || isRegisteredWithServer(server.tool(name)) ? server : undefined;
   }
 
   /**
@@ -81,8 +97,14 @@ class ToolSources {
 
   /** The browser's list is read anew each time: it decides who runs what the others describe. */
   async #readAndOffer() {
-    this.#listedNatively = await this.native.list();
+    this.#listedNatively = new Map((await this.native.list()).map((tool) => [tool.name, tool]));
     this.#offer();
+  }
+
+  /** @param {string} name @returns {import("../worker/wire.js").Via} */
+  #via(name) {
+    if (this.#findServer(name)) return "mcp-b";
+    return this.#listedNatively.has(name) ? "webmcp" : "polyfill";
   }
 
   #offer() {
@@ -90,29 +112,29 @@ class ToolSources {
     const polyfilled = server ? [] : (this.polyfill?.tools ?? []);
     /** @type {Map<string, Tool>} */
     const tools = new Map();
-    /** @type {Map<string, import("../worker/wire.js").Via>} */
-    const via = new Map();
-    for (const [source, found] of /** @type {const} */ ([
-      ["mcp-b", this.servers.flatMap(({ tools }) => tools)],
-      ["webmcp", this.#listedNatively],
-      ["polyfill", polyfilled],
-    ])) {
-      for (const tool of found) {
-        if (!tools.has(tool.name)) tools.set(tool.name, tool);
-        if (!via.has(tool.name) || source === "webmcp") via.set(tool.name, source);
-      }
+    for (const found of [...this.servers.map(({ tools }) => tools), [...this.#listedNatively.values()], polyfilled]) {
+      for (const tool of found) if (!tools.has(tool.name)) tools.set(tool.name, tool);
     }
     const { tools: fitting } = PageBounds.fitting([...tools.values()]);
-    const names = new Set(fitting.map(({ name }) => name));
     const [serverInfo, capabilities] = [PageBounds.label(server?.serverInfo), PageBounds.label(server?.capabilities)];
     this.onOffer({
       tools: fitting,
-      via: Object.fromEntries([...via].filter(([name]) => names.has(name))),
+      via: Object.fromEntries(fitting.map(({ name }) => [name, this.#via(name)])),
       leftOut: tools.size - fitting.length,
       ...(serverInfo && { serverInfo }),
       ...(capabilities && { capabilities }),
     });
   }
+}
+
+/**
+ * Whether a tool that the browser lists too is registered with the page's server, which relays it to no browser. The
+ * browser tells a server that relays its tools of no outputSchema, and of a title for each, be it empty.
+ *
+ * @param {Tool | undefined} tool as the server describes it
+ */
+function isRegisteredWithServer(tool) {
+  return tool?.outputSchema !== undefined || tool?.title === undefined;
 }
 
 /**
@@ -136,9 +158,4 @@ function oneAtATime(act, pauseMs = READING_PAUSE_MS) {
     }
     running = false;
   };
-}
-
-/** @param {Tool[]} tools @param {string} name */
-function has(tools, name) {
-  return tools.some((tool) => tool.name === name);
 }
