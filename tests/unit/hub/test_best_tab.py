@@ -11,7 +11,6 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
-from bridge.hub.page_call import ATTEMPTS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router
 from bridge.hub.tool_definition import mark_of
@@ -119,7 +118,7 @@ async def test_there_is_an_end_to_trying(router: Router, transport: PlayedTransp
     two_tabs(transport)
     transport.answer = CallError(Code.NAVIGATED, handed=False)
     assert "Nothing was run" in failure_of(await router.call(Session("ours"), ANY, Arguments.of({})))
-    assert len(transport.executed()) == ATTEMPTS
+    assert len(transport.executed()) == 3
 
 
 async def test_what_a_tool_answers_is_never_a_reason_to_call_it_again(

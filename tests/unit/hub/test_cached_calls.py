@@ -182,6 +182,19 @@ async def test_the_next_call_uses_the_tab_that_is_open_by_then(
     assert len(browser.opened) == 1
 
 
+@pytest.mark.parametrize("owner", [None, "another"])
+async def test_a_tab_that_is_no_longer_the_session_s_is_not_used_again(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery, owner: str | None
+) -> None:
+    browser = Browser(transport, nursery)
+    session = Session("ours")
+    await router.call(session, ANY, Arguments.of({}))
+    transport.announce("h1", tools(11), wire.TabChanged(tab=tab(11, owner=owner)))
+    assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
+    assert [type(asked) for asked in browser.opened] == [wire.CreateTab, wire.CreateTab]
+    assert transport.executed() == [(11, "d1"), (12, "d1")]
+
+
 async def test_a_page_that_did_not_load_is_loaded_again_in_the_same_tab(
     router: Router, transport: PlayedTransport, nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
@@ -105,6 +106,18 @@ def test_a_live_host_is_never_swept_away(directory: Path, opened: endpoint.Endpo
     opened.publish(record(opened.instance))
     endpoint.sweep(directory)
     assert [found.instance for found in endpoint.live_hosts(directory)] == [opened.instance]
+
+
+def test_a_host_that_holds_its_lock_and_listens_nowhere_yet_is_never_swept_away(directory: Path) -> None:
+    directory.mkdir(mode=0o700)
+    lock = directory / "5ca1ab1e.lock"
+    lock.touch(mode=0o600)
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        endpoint.sweep(directory)
+        assert names(directory) == {"5ca1ab1e.lock"}
+    endpoint.sweep(directory)
+    assert names(directory) == set()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"instance":"another"}', b"\xff"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from native_host.protocol import wire
 from native_host.protocol.framing import FrameDecoder, FrameError, frame, split_frame
 
 CAP = 1000
@@ -84,6 +85,23 @@ def test_a_length_over_the_cap_is_refused_before_a_byte_of_the_body_is_there(siz
     subject.feed(size.to_bytes(4, "little"))
     with pytest.raises(FrameError, match=f"{size} bytes is announced, the limit is {CAP}"):
         subject.next_frame()
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [
+        (wire.TO_BROWSER_BYTES, 1_048_576),
+        (wire.FROM_BROWSER_BYTES, 67_108_864),
+        (wire.SOCKET_BYTES, 67_174_400),
+    ],
+)
+def test_a_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not(limit: int, size: int) -> None:
+    longest, longer = FrameDecoder(limit, "little"), FrameDecoder(limit, "little")
+    longest.feed(frame(bytes(size), "little"))
+    assert longest.next_frame() == bytes(size)
+    longer.feed((size + 1).to_bytes(4, "little"))
+    with pytest.raises(FrameError):
+        longer.next_frame()
 
 
 def test_text_where_a_length_should_be_is_refused_as_a_huge_frame() -> None:

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from native_host.ipc import endpoint
+from native_host.protocol import wire
 from native_host.protocol.framing import FrameDecoder, frame
 from native_host.protocol.wire import MIB, TO_BROWSER_BYTES
 from native_host.relay.browser_adapter import PassThroughAdapter
@@ -83,6 +84,7 @@ async def test_where_the_extension_says_nothing_the_replay_ends_after_a_second(
 async def test_a_client_that_does_not_read_is_dropped_and_the_others_do_not_notice(
     relay: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert wire.CLIENT_BACKLOG_BYTES == 134_217_728  # so much is not sent in a test
     monkeypatch.setattr("native_host.protocol.wire.CLIENT_BACKLOG_BYTES", 8 * MIB)
     await relay.announce("browser/tabs", {"tabs": []})
     with trio.fail_after(60):

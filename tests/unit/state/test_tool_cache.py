@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bridge.hub.cached_tools import MAX_SITE_TOOLS, TAB_S, TOUCH_S, CachedToolIndex
+from bridge.hub.cached_tools import MAX_SITE_TOOLS, TOUCH_S, CachedToolIndex
 from bridge.state.tool_cache import PRUNE_APART_S, REST_S, SqliteToolStore, StoreError, _File
 from custom_tools import SHOP, names, offer, tools
 from native_host.system.home_layout import StateLayout
@@ -211,7 +211,7 @@ def test_where_tabs_were_is_forgotten_after_an_hour_and_the_tools_are_not(
 ) -> None:
     store = open_store()
     offer(store, tools("a"), path="/cart?token=hunter2")
-    clock.now += TAB_S + PRUNE_APART_S
+    clock.now += 3600 + PRUNE_APART_S
     assert store.refresh()
     assert rows(state, "SELECT * FROM tabs") == []
     (cached,) = store.tools()
@@ -224,7 +224,7 @@ def test_what_is_too_old_is_pruned_when_the_next_bridge_opens_the_file(
     open_store: Open, state: Path, clock: Clock
 ) -> None:
     offer(open_store(), tools("a"), path="/?x=1")
-    clock.now += TAB_S + 1
+    clock.now += 3601
     assert [cached.url for cached in open_store().tools()] == [f"{SHOP}/"]
     assert rows(state, "SELECT * FROM tabs") == []
 
