@@ -27,8 +27,6 @@ LIMIT_S = 30.0
 class ToolInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments of a tool, one field each."""
 
-    always: ClassVar[tuple[str, ...]] = ()
-    """Arguments that the schema requires although the tool has a default."""
     unlisted: ClassVar[tuple[str, ...]] = ()
     """Arguments that the schema omits; it allows any others."""
 
@@ -115,9 +113,8 @@ def input_schema(given: type[ToolInput]) -> dict[str, Any]:
     schema = _plain_schema(given)
     for name in given.unlisted:
         del schema["properties"][name]
-    required = {*schema.pop("required", ()), *given.always}
-    if required:
-        schema["required"] = [name for name in schema["properties"] if name in required]
+    if required := schema.pop("required", None):
+        schema["required"] = required  # models read the properties first
     return schema
 
 

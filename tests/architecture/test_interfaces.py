@@ -64,7 +64,7 @@ def test_browser_tools_and_meta_tools_are_collected_with_schemas_and_annotations
     meta_tools = {"list_page_tools", "call_page_tool"}
     assert len(found.keys() - meta_tools) == 26
     assert meta_tools <= found.keys()
-    assert found["computer"]["inputSchema"]["required"] == ["action", "tabId"]
+    assert found["computer"]["inputSchema"]["required"] == ["action"]
     assert found["computer"]["annotations"]["destructiveHint"] is True
     assert "outputSchema" not in found["navigate"]
 

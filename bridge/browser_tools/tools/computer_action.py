@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -29,7 +29,6 @@ LEFT = "Then the tab left for another document, and the rest was not done. Look 
 class Computer(ToolInput):
     """Input of `computer`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Literal[
         "left_click",
         "right_click",

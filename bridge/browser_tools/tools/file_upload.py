@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import trio
@@ -41,7 +41,6 @@ class Content(msgspec.Struct):
 class FileUpload(ToolInput, kw_only=True):
     """Input of `file_upload`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     paths: Annotated[list[str], Meta(description="Files of the user's machine.")] | UnsetType = UNSET
     files: Annotated[list[Content], Meta(description="Or their content, in base64.")] | UnsetType = UNSET
     ref: Annotated[str, Meta(description="File input, its label, or a drop target.")]
@@ -51,7 +50,6 @@ class FileUpload(ToolInput, kw_only=True):
 class UploadImage(ToolInput, kw_only=True):
     """Input of `upload_image`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     image_id: Annotated[str, Meta(description="img_… of a screenshot or GIF.")] = field(name="imageId")
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
     ref: Annotated[str, Meta(description="File input or drop target; or a coordinate.")] | UnsetType = UNSET

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import trio
@@ -45,7 +45,6 @@ NEAR = 0.6
 class Find(ToolInput):
     """Input of `find`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     query: Annotated[str, Meta(min_length=1, description="Such as `search box` or `add to cart button`.")]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
 

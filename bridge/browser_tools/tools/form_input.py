@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, field
@@ -28,7 +28,6 @@ FILL_S = 5.0
 class FormInput(ToolInput, kw_only=True):
     """Input of `form_input`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     ref: str
     value: Annotated[
         str | bool | float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import trio
@@ -34,7 +34,6 @@ MAX_ADDRESS = 300
 class GetPageText(ToolInput):
     """Input of `get_page_text`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
     max_chars: MaxChars | UnsetType = UNSET
     offset: Annotated[int, Meta(ge=1, description="Characters to skip.")] | UnsetType = UNSET

@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import trio
@@ -127,7 +127,6 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="
 class GifCreator(ToolInput):
     """Input of `gif_creator`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Literal["start_recording", "stop_recording", "export", "clear"]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
     coordinate: (

@@ -48,7 +48,6 @@ Kind = Literal["json", "string", "preview", "undefined", "thrown", "none"]
 class Script(ToolInput):
     """Input of `javascript_tool`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     action: Literal["javascript_exec"]
     text: Annotated[str, Meta(min_length=1, description="`await` works at the top level, `return` does not.")]
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)

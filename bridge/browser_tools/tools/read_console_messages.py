@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -31,7 +31,6 @@ from native_host.protocol.untrusted_text import multi_line
 class ReadConsole(ToolInput):
     """Input of `read_console_messages`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
     only_errors: bool | UnsetType = msgspec.field(name="onlyErrors", default=UNSET)
     clear: Annotated[bool, Meta(description="Forget them afterwards.")] | UnsetType = UNSET

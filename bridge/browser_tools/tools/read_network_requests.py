@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -39,7 +39,6 @@ TEXT_KINDS = ("text/", "xml", "json", "javascript")
 class ReadNetwork(ToolInput):
     """Input of `read_network_requests`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = msgspec.field(name="tabId", default=UNSET)
     url_pattern: Annotated[str, Meta(description="Part of the URL.")] | UnsetType = msgspec.field(
         name="urlPattern", default=UNSET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import UNSET, Meta, field
 
@@ -30,7 +30,6 @@ _OTHER_SIZE = """new Promise((resolve) => {
 class ResizeWindow(ToolInput):
     """Input of `resize_window`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     width: Annotated[int, Meta(ge=1, le=7680, description="CSS pixels.")]
     height: Annotated[int, Meta(ge=1, le=4320)]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -65,7 +65,6 @@ class NewTab(ToolOutput, kw_only=True):
 class CloseTab(ToolInput, kw_only=True):
     """Input of `tabs_close_mcp`."""
 
-    always: ClassVar[tuple[str, ...]] = ("tabId",)
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
