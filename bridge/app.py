@@ -34,6 +34,7 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
+from bridge.state.profiles_file import ProfilesFile, ProfileSync
 from bridge.state.server_record import ServeRecord, publish_record
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
@@ -82,6 +83,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
     terms = _make_terms(config)
     diagnosis = cache(partial(_connection_diagnosis, links, config.existing_channel, holders))
     approvals = Approvals(_state_directory())
+    profiles = ProfileSync(ProfilesFile(_state_directory()))
 
     def rules_of(session_id: str) -> wire.SessionRules:
         return _site_rules_of(terms.policy, tools.approved_sites(session_id), session_id)
@@ -95,6 +97,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             store=store,
             keep=keep,
             approvals=ApprovalsOf(approvals, "page-tools"),
+            profiles=profiles.marks,
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
         pauses = PauseSync(router.registry, links, router.changes, PausesFile(_state_directory()))
@@ -102,6 +105,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
             nursery.start_soon(tools.run_forever)
+            nursery.start_soon(profiles.run, router.registry, router.changes)
             set_config = partial(_set_config, router, terms, tools, site_rules)
             yield Hub(router, links, pauses, site_rules, set_config)
             nursery.cancel_scope.cancel()

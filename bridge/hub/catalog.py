@@ -21,10 +21,10 @@ from bridge.hub.public_names import (
     DIGEST_CHARS,
     MAX_NAME,
     Place,
+    ProfileMarks,
     ToolNamer,
     domain_name,
     kept_name,
-    public_names,
 )
 from bridge.hub.registry import GRACE_S, Browser, Frame, FrameAt, LeftDocument, Offer, Registry
 from native_host.protocol import wire
@@ -54,14 +54,17 @@ class Catalog:
         max_name: int = MAX_NAME,
         policy: Policy | None = None,
         store: ToolStore | None = None,
+        profiles: ProfileMarks | None = None,
     ) -> None:
         self._registry = registry
+        self._profiles = profiles or ProfileMarks()
         self._policy = policy or Policy()
         self._store = store or NoToolStore()
         self._namer = ToolNamer(max_name)
         self._version = self._store_version = -1
         self._changes_of_store = 0
         self._policy_version = self._policy.version
+        self._marks_version = self._profiles.version
         self._documents: dict[FrameAt, DocumentTools] = {}
         self._order: list[FrameAt] | None = None
         """None when frames have come or gone."""
@@ -91,7 +94,8 @@ class Catalog:
     @property
     def version(self) -> int:
         """Changes whenever the entries may have; nothing is looked at for it."""
-        return self._registry.version + self._changes_of_store + self._policy.version
+        changes = self._changes_of_store + self._profiles.version
+        return self._registry.version + changes + self._policy.version
 
     @property
     def edition(self) -> tuple[int, int]:
@@ -239,11 +243,18 @@ class Catalog:
         if not meant:
             found = self._kept.get(name)
             if found is None or profile not in (None, found.profile):
-                raise UnknownToolError(name)
+                raise self._explain_unknown(name)
             return self._best_of_kept(session, name, found.binding.identity, passing_by)
         if len(meant) > 1:
             raise CallError(Code.INVALID_PARAMS, _name_choices(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
+
+    def _explain_unknown(self, name: str) -> Exception:
+        """Return the error for a name that no tool has: it may be ambiguous but for a mark or a hash."""
+        alike = (self._documents[self._where[at]].entries[at] for at in self._namer.find_alike(name))
+        if choices := [entry for entry in alike if not entry.refusal]:
+            return CallError(Code.INVALID_PARAMS, _profile_choices(name, choices), handed=False)
+        return UnknownToolError(name)
 
     def _without_tab(self, entry: LiveEntry) -> CachedEntry:
         """Return the tool of a tab that the session may not use, in a tab to be opened at its own site."""
@@ -284,37 +295,39 @@ class Catalog:
 
     def _update_entries(self) -> None:
         has_other_rules = self._policy_version != self._policy.version
+        has_other_marks = self._marks_version != self._profiles.version
         is_same = self._version == self._registry.version and self._store_version == self._changes_of_store
-        if is_same and not has_other_rules:
+        if is_same and not has_other_rules and not has_other_marks:
             return
         is_other = False
-        if self._version != self._registry.version or has_other_rules:
+        if self._version != self._registry.version or has_other_rules or has_other_marks:
             is_other = self._refresh_live()
         touched = self._touched & self._stored.keys()
         if self._store_version != self._changes_of_store:
             touched |= self._sort_store()
-        if has_other_rules:
+        if has_other_rules or has_other_marks:
             touched |= self._kept_by_form.keys()
         for form in sorted(touched):
             self._name_alike(form)
         self._touched.clear()
         self._version, self._store_version = self._registry.version, self._changes_of_store
-        self._policy_version = self._policy.version
+        self._policy_version, self._marks_version = self._policy.version, self._profiles.version
         if is_other or touched:
             self._edition = _Edition(self._edition.number + 1)
 
     def _refresh_live(self) -> bool:
         """Bring the documents up to date that may have changed; whether any had to be."""
         touched = self._registry.take_touched()
-        if touched is None or self._policy_version != self._policy.version:
+        is_same_naming = self._marks_version == self._profiles.version
+        if touched is None or self._policy_version != self._policy.version or not is_same_naming:
             touched = self._documents.keys() | {_frame_at(*frame) for frame in self._registry.frames()}
         there = {at: where for at, where in self._registry.frames_among(touched) if where[2].tools}
         others = {at for at in touched if not self._is_up_to_date(at, there.get(at))}
-        come = {at: _tools_by_place(*there[at]) for at in sorted(others & there.keys())}
+        come = {at: self._tools_by_place(*there[at]) for at in sorted(others & there.keys())}
         renamed = self._rename_entries(others, come)
         again = {self._where[place] for place in renamed if place in self._where} - others
         there.update(self._registry.frames_among(again))
-        come.update({at: _tools_by_place(*there[at]) for at in again})
+        come.update({at: self._tools_by_place(*there[at]) for at in again})
         for at in sorted(others | again):
             self._replace_document(at, come.get(at, {}), there.get(at))
         return bool(others)
@@ -323,7 +336,15 @@ class Catalog:
         known = self._documents.get(at)
         if known is not None and self._policy_version != self._policy.version:
             return False
-        return known is None if where is None else known is not None and known.is_up_to_date(*where)
+        if known is None or where is None:
+            return known is None and where is None
+        mark = self._profiles.mark_of(where[0].profile)
+        return known.mark == mark and known.is_up_to_date(*where)
+
+    def _tools_by_place(self, browser: Browser, tab: wire.Tab, frame: Frame) -> dict[Place, PageTool]:
+        announced, mark = frame.announced, self._profiles.mark_of(browser.profile)
+        at = browser.profile, browser.pid, tab.tab_id, announced.frame_id, tab.ordinal, announced.origin
+        return {Place(*at, tool.name, mark): tool for tool in frame.tools}
 
     def _rename_entries(self, others: set[FrameAt], come: dict[FrameAt, dict[Place, PageTool]]) -> set[Place]:
         """Let names go and give names, where documents have other tools; the places with another name."""
@@ -368,7 +389,8 @@ class Catalog:
             if entry is None or entry.tool is not tool or entry.name != name:
                 entry = self._live_entry(name, Offer(browser, tab.tab_id, frame, tool), host_refusal)
             entries[place] = entry
-        return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, entries)
+        mark = self._profiles.mark_of(browser.profile)
+        return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, mark, entries)
 
     def _remove_entry(self, entry: LiveEntry) -> None:
         identity = entry.binding.identity
@@ -429,10 +451,12 @@ class Catalog:
 
     def _name_kept(self, form: str, cached: CachedToolRow, alike: Sequence[CachedToolRow]) -> str:
         """Return the name without a tab if only this tool can have it, else one with a hash."""
-        wanted = cached.origin, cached.tool.name
+        wanted, mark = (cached.origin, cached.tool.name), self._profiles.mark_of(cached.profile)
+        name = domain_name(*wanted, self._namer.max_name, mark) if mark else form
         others = ((live.origin, live.own_name) for live in self._by_form.get(form, {}).values())
-        if len(alike) == 1 and form not in self._by_name and all(other == wanted for other in others):
-            return form
+        sharing = [other for other in alike if self._profiles.mark_of(other.profile) == mark]
+        if len(sharing) == 1 and name not in self._by_name and all(other == wanted for other in others):
+            return name
         names = [kept_name(cached.profile, *wanted, self._namer.max_name, chars) for chars in DIGEST_CHARS]
         return next(
             (name for name in names if name not in self._by_name and name not in self._kept), names[-1]
@@ -467,11 +491,11 @@ def _name_choices(name: str, entries: Sequence[Entry]) -> str:
     return f"{name} may mean several tools; call one of them by its whole name: {', '.join(reversed(names))}"
 
 
+def _profile_choices(name: str, entries: Sequence[LiveEntry]) -> str:
+    """Describe tools that differ by their profile, or by their frame, in what a name has for it."""
+    names = [f"{entry.name} ({entry.origin} in {entry.site.browser})" for entry in entries[:_MAX_CHOICE]]
+    return f"{name} does not stand for a single tool; call one of these by its whole name: {', '.join(names)}"
+
+
 def _frame_at(browser: Browser, tab: wire.Tab, frame: Frame) -> FrameAt:
     return FrameAt(browser.host, tab.tab_id, frame.announced.frame_id)
-
-
-def _tools_by_place(browser: Browser, tab: wire.Tab, frame: Frame) -> dict[Place, PageTool]:
-    announced = frame.announced
-    at = browser.profile, browser.pid, tab.tab_id, announced.frame_id, tab.ordinal, announced.origin
-    return {Place(*at, tool.name): tool for tool in frame.tools}

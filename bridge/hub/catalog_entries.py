@@ -230,6 +230,8 @@ class DocumentTools(msgspec.Struct, eq=False, dict=True):
     tools: list[PageTool]
     ordinal: int
     tab_origin: str
+    mark: str
+    """Of its profile, in the names of the tools."""
     entries: dict[Place, LiveEntry]
     _written: tuple[_FormatKey, tuple[bytes, int]] | None = None
     """The latest result of `format_tools`."""

@@ -1,6 +1,8 @@
 """Public names of page tools: `website_tool_<domain>_tab<N>_<tool>`, looked up and never parsed.
 
 Bridges with one maximal length make the same names from the same tabs, in whatever order they received them.
+The profile that was there first has plain names; in those of others a mark stands behind the domain.
+`bridge/state/profiles_file.py` stores the order of profiles.
 Too long a name gets the prefix `web_`; then its domain is shortened, and at last its tab left out.
 """
 
@@ -12,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from bridge import origins
 
@@ -51,6 +55,8 @@ class Place(NamedTuple):
     ordinal: int
     origin: str
     own_name: str
+    mark: str = ""
+    """Of the profile; empty if the profile has none."""
 
 
 def public_names(places: Sequence[Place], max_name: int = MAX_NAME) -> list[str]:
@@ -77,12 +83,18 @@ class ToolNamer:
         self._names: dict[Place, str] = {}
         self._holders: dict[str, Place] = {}
         self._sharing: dict[str, dict[Place, None]] = {}
+        self._marked: dict[str, dict[Place, None]] = {}
+        """By name without the mark."""
         self._is_crowded = False
         """Even marked names clash somewhere: then everything is named together."""
 
     def name_of(self, place: Place) -> str:
         """Return the current name of a known place."""
         return self._names[place]
+
+    def find_alike(self, name: str) -> list[Place]:
+        """Return the places that would have this name if no other tool could be meant."""
+        return [*self._sharing.get(name, ()), *self._marked.get(name, ())]
 
     def change_places(self, gone: Iterable[Place], come: Iterable[Place]) -> set[Place]:
         """Remove and add places; return those whose name changed."""
@@ -105,16 +117,17 @@ class ToolNamer:
 
     def _remove_place(self, place: Place) -> str:
         plain = _plain_name(place, self.max_name)
-        sharing = self._sharing[plain]
-        del sharing[place]
-        if not sharing:
-            del self._sharing[plain]
+        _remove_from(self._sharing, plain, place)
+        if place.mark:
+            _remove_from(self._marked, _unmarked_name(place, self.max_name), place)
         self._release_name(place)
         return plain
 
     def _add_place(self, place: Place) -> str:
         plain = _plain_name(place, self.max_name)
         self._sharing.setdefault(plain, {})[place] = None
+        if place.mark:
+            self._marked.setdefault(_unmarked_name(place, self.max_name), {})[place] = None
         return plain
 
     def _release_name(self, place: Place) -> None:
@@ -138,9 +151,9 @@ class ToolNamer:
         return renamed
 
 
-def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME) -> str:
+def domain_name(origin: str, own_name: str, max_name: int = MAX_NAME, mark: str = "") -> str:
     """Return the name without a tab: it stands for the best tab of that domain."""
-    return _shorten_name(Place("", 0, 0, 0, 0, origin, own_name), "", max_name)
+    return _shorten_name(Place("", 0, 0, 0, 0, origin, own_name, mark), "", max_name)
 
 
 def kept_name(profile: str, origin: str, own_name: str, max_name: int, digest_chars: int) -> str:
@@ -163,13 +176,17 @@ def _plain_name(place: Place, max_name: int) -> str:
     return _shorten_name(place, f"tab{place.ordinal}", max_name)
 
 
+def _unmarked_name(place: Place, max_name: int) -> str:
+    return _plain_name(place._replace(mark=""), max_name)
+
+
 def _shorten_name(place: Place, tab: str, max_name: int) -> str:
-    parts = (domain_of(place.origin), tab, _replace_unsafe(place.own_name))
+    parts = (domain_of(place.origin), place.mark, tab, _replace_unsafe(place.own_name))
     for prefix in (PREFIX, SHORT_PREFIX):
         whole = _join_parts(prefix, *parts)
         if len(whole) <= max_name:
             return whole
-    return _hash_name(place, tab, place.origin, DIGEST_CHARS[0], max_name)
+    return _hash_name(place, tab, f"{place.mark}{place.origin}", DIGEST_CHARS[0], max_name)
 
 
 def _distinguish(place: Place, digest_chars: int, max_name: int) -> str:
@@ -217,7 +234,13 @@ def _digest(identity: str, digest_chars: int) -> str:
 
 
 def _join_parts(*parts: str) -> str:
-    return "_".join(part for part in parts if part)
+    return "_".join(filter(None, parts))
+
+
+def _remove_from(index: dict[str, dict[Place, None]], name: str, place: Place) -> None:
+    del index[name][place]
+    if not index[name]:
+        del index[name]
 
 
 def _find_clashes(names: Iterable[str]) -> list[int]:
@@ -225,3 +248,56 @@ def _find_clashes(names: Iterable[str]) -> list[int]:
     for index, name in enumerate(names):
         where[name].append(index)
     return [index for indexes in where.values() if len(indexes) > 1 for index in indexes]
+
+
+# ── Marks of profiles ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class ProfileRow(msgspec.Struct, frozen=True):
+    """A profile that was met, in the order of all of them."""
+
+    id: str
+    is_marked: bool = msgspec.field(default=False, name="marked")
+
+
+def meet_profiles(known: Sequence[ProfileRow], present: Iterable[str]) -> list[ProfileRow]:
+    """Return the profiles after these were met at once: of the unmarked among them, the first stays so."""
+    ids = {row.id for row in known}
+    rows = [*known, *(ProfileRow(profile) for profile in dict.fromkeys(present) if profile not in ids)]
+    among = set(present)
+    unmarked = [row.id for row in rows if row.id in among and not row.is_marked]
+    return [ProfileRow(row.id, row.is_marked or row.id in unmarked[1:]) for row in rows]
+
+
+class ProfileMarks:
+    """Marks of the profiles that one hub knows of.
+
+    A profile gets its mark when it is met beside an unmarked earlier one, and keeps it: names do not depend
+    on the profiles and tabs that are open.
+    """
+
+    def __init__(self, rows: Iterable[ProfileRow] = ()) -> None:
+        self.rows: Sequence[ProfileRow] = ()
+        self.version = 0
+        """Changes with the marks."""
+        self._marked: set[str] = set()
+        self._met: tuple[str, ...] = ()
+        self.set_rows(rows)
+
+    def mark_of(self, profile: str) -> str:
+        """Return the mark of a profile; empty for the first one."""
+        return _digest(profile, DIGEST_CHARS[0]) if profile in self._marked else ""
+
+    def meet(self, present: tuple[str, ...]) -> None:
+        """Note the profiles that are connected at once, the earliest first."""
+        if present != self._met:
+            self.set_rows(meet_profiles(self.rows, present))
+            self._met = present
+
+    def set_rows(self, rows: Iterable[ProfileRow]) -> None:
+        """Replace all rows, for instance by those that are stored."""
+        self.rows, self._met = tuple(rows), ()
+        marked = {row.id for row in self.rows if row.is_marked}
+        if marked != self._marked:
+            self._marked = marked
+            self.version += 1

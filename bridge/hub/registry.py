@@ -268,6 +268,10 @@ class Registry:
         known = [browser for browser in self.all_browsers() if browser.is_known]
         return [browser for browser in known if not any(other.is_replacement_of(browser) for other in known)]
 
+    def profiles(self) -> tuple[str, ...]:
+        """Return the ids of the profiles whose pages may offer tools, that of the oldest host first."""
+        return tuple(browser.profile for browser in self.browsers() if not browser.is_channel)
+
     def offers(self) -> Iterator[Offer]:
         """All tools, by browser, tab and frame, each frame's in the page's own order."""
         for browser, tab, frame in self.frames():

@@ -28,7 +28,7 @@ from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
 from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
-from bridge.hub.public_names import MAX_NAME
+from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.tab_opener import TabOpener
@@ -89,6 +89,7 @@ class Router:
         keep: AuditSink = lambda _: None,
         prompts: UserPrompts | None = None,
         approvals: PageToolApprovals | None = None,
+        profiles: ProfileMarks | None = None,
     ) -> None:
         """Ask the user about page tools through `prompts`, else where `terms.ask_in` says."""
         self._terms = terms or Terms()
@@ -96,7 +97,10 @@ class Router:
         """By session: one question about page tools at a time."""
         self._store = store or NoToolStore()
         self.registry = Registry()
-        self.catalog = Catalog(self.registry, self._terms.max_name, self._terms.policy, self._store)
+        self.profiles = profiles or ProfileMarks()
+        self.catalog = Catalog(
+            self.registry, self._terms.max_name, self._terms.policy, self._store, self.profiles
+        )
         self.consent = PageToolConsent(
             self.registry,
             self._store,
@@ -541,6 +545,8 @@ class Router:
     def _on_event(self, event: Event) -> None:
         if self._registrations.on_event(event, trio.current_time()):
             self.catalog.store_changed()
+        if self.registry.is_settled:  # until then a later profile could come first
+            self.profiles.meet(self.registry.profiles())
         self.changes.notify()
 
     def _expire_lost(self) -> None:

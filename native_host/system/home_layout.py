@@ -106,6 +106,7 @@ class StateLayout(Layout):
     tool_cache = Place("tools.sqlite", beside=("-wal", "-shm", "-journal", ".broken"))
     approvals = Place("approvals.json")
     pauses = Place("pauses.json")
+    profiles = Place("profiles.json")
     bearer_token = Place("http-token")
     access_tokens = Place("http-tokens.json")
     device_id = Place("device-id")

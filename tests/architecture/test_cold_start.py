@@ -50,8 +50,8 @@ bridge.hub.rules: pauses site_patterns site_rules
 bridge.links: host_connection native_hosts pending_requests
 bridge.mcp_session: call_results client_messages client_writer elicitation handover input_required mcp_server
 bridge.mcp_session: open_requests sampling_and_roots server_requests session tool_calls
-bridge.state: approval_publisher audit_log log_file pause_sync pauses_file server_record site_approvals
-bridge.state: tool_cache
+bridge.state: approval_publisher audit_log log_file pause_sync pauses_file profiles_file server_record
+bridge.state: site_approvals tool_cache
 http_serving: host_header
 install: wrapper_repair
 native_host: platform_check

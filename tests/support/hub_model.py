@@ -7,6 +7,7 @@ are: the model says what they must mean.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -205,11 +206,14 @@ class Model:
         """By session and name."""
         self.marked: dict[str, Kept] = {}
         """Names with a hash that kept tools have had."""
+        self.profiles: dict[str, str] = {}
+        """Those that were met, in order, with the mark of each: empty for the first of those met at once."""
 
     # ── What happens ────────────────────────────────────────────────────────────────────────────────────────
 
     def seen(self, name: str, started_at: float, profile: str, pid: int) -> None:
         self.hosts.append(Host(name, started_at, profile, pid))
+        self._meet_profiles()
 
     def lost(self, name: str, now: float) -> None:
         host = self.linked(name)
@@ -217,6 +221,7 @@ class Model:
         succeeded = (other for other in self.hosts if other.lost_at is None and other.pid == host.pid)
         if not host.is_known or any(other.hides(host) for other in succeeded):
             self.hosts.remove(host)
+        self._meet_profiles()
 
     def time_is(self, now: float) -> None:
         self.hosts = [host for host in self.hosts if not _is_over(host.lost_at, now)]
@@ -250,6 +255,7 @@ class Model:
                 host.documents = {at: d for at, d in host.documents.items() if not d.is_of(message)}
             case wire.Paused():
                 host.paused = message
+        self._meet_profiles()
 
     def forgotten(self, origin: str) -> None:
         """By another command."""
@@ -257,6 +263,22 @@ class Model:
 
     def was_shown(self, session: str, listed: Mapping[str, Here | Kept]) -> None:
         self.shown.setdefault(session, {}).update(listed)
+
+    def _meet_profiles(self) -> None:
+        """Once all have said what they have: who is met beside an unmarked earlier one is marked for ever."""
+        if not all(host.is_replayed for host in self.hosts if host.lost_at is None):
+            return
+        there = sorted(self.shown_hosts(), key=lambda host: (host.started_at, host.name))
+        for host in there:
+            self.profiles.setdefault(host.profile, "")
+        present = {host.profile for host in there}
+        unmarked = [each for each, mark in self.profiles.items() if each in present and not mark]
+        for each in unmarked[1:]:
+            self.profiles[each] = hashlib.sha256(each.encode()).hexdigest()[:6]
+
+    def _mark(self, profile: str) -> str:
+        mark = self.profiles.get(profile)
+        return f"_{mark}" if mark else ""
 
     def _register(self, host: Host, said: wire.FrameTools) -> None:
         offered: dict[str, Tool] = {}
@@ -338,7 +360,7 @@ class Model:
 
     def plain_names(self) -> dict[Spot, str | None]:
         """The name that each tool must have; None where it has to be marked or shortened."""
-        plain = {here.spot: plain_name(here.spot, here.tab.ordinal) for here in self.here()}
+        plain = {here.spot: self._plain_name(here) for here in self.here()}
         times = Counter(plain.values())
         return {
             spot: name if times[name] == 1 and len(name) <= MAX_NAME else None for spot, name in plain.items()
@@ -346,11 +368,18 @@ class Model:
 
     def has_plain_name(self, kept: Kept, live_names: Collection[str]) -> bool:
         """Whether a kept tool is called by its domain alone."""
-        form = form_of(kept.origin, kept.own_name)
-        if form in live_names or sum(form_of(k.origin, k.own_name) == form for k in self.kept) > 1:
+        form, name = form_of(kept.origin, kept.own_name), self.plain_name_of_kept(kept)
+        if name in live_names or sum(self.plain_name_of_kept(k) == name for k in self.kept) > 1:
             return False
         sharing = [here.spot for here in self.here() if form_of(here.spot.origin, here.spot.own_name) == form]
         return all((spot.origin, spot.own_name) == (kept.origin, kept.own_name) for spot in sharing)
+
+    def plain_name_of_kept(self, kept: Kept) -> str | None:
+        """None where it is too long to be said here."""
+        return form_of(kept.origin, kept.own_name, self._mark(kept.profile))
+
+    def _plain_name(self, here: Here) -> str:
+        return plain_name(here.spot, here.tab.ordinal, self._mark(here.spot.profile))
 
     # ── What a call must come to ────────────────────────────────────────────────────────────────────────────
 
@@ -407,9 +436,16 @@ class Model:
                 return self._meant_as_kept(session, shown, missed)
         if name in live:
             return Target(run=by_spot[live[name]])
-        return self._meant_by_domain(session, name, missed, profile) or self._meant_by_hash(
+        meant = self._meant_by_domain(session, name, missed, profile) or self._meant_by_hash(
             session, name, missed, live
         )
+        return self._meant_by_several(name) if meant.is_unknown else meant
+
+    def _meant_by_several(self, name: str) -> Target:
+        """Tools that would be called so, were it not for a mark or a hash."""
+        there = [here for here in self.here() if not is_forbidden(here)]
+        alike = [h for h in there if name in (plain_name(h.spot, h.tab.ordinal), self._plain_name(h))]
+        return Target(refusals=[Code.INVALID_PARAMS]) if alike else UNKNOWN
 
     def _meant_in_tab(self, shown: Here, by_spot: Mapping[Spot, Here], now_called_so: Spot | None) -> Target:
         there = by_spot.get(shown.spot)
@@ -477,13 +513,13 @@ class Model:
         return self._meant_as_kept(session, kept, missed)
 
 
-def plain_name(spot: Spot, ordinal: int) -> str:
-    return f"website_tool_{DOMAINS[spot.origin]}_tab{ordinal}_{_safe(spot.own_name)}"
+def plain_name(spot: Spot, ordinal: int, mark: str = "") -> str:
+    return f"website_tool_{DOMAINS[spot.origin]}{mark}_tab{ordinal}_{_safe(spot.own_name)}"
 
 
-def form_of(origin: str, own_name: str) -> str | None:
+def form_of(origin: str, own_name: str, mark: str = "") -> str | None:
     """The name without a tab; None where it is too long to be said here."""
-    name = f"website_tool_{DOMAINS[origin]}_{_safe(own_name)}"
+    name = f"website_tool_{DOMAINS[origin]}{mark}_{_safe(own_name)}"
     return name if len(name) <= MAX_NAME else None
 
 

@@ -22,6 +22,7 @@ from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.operation import OnFinished, Operation
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
+from bridge.hub.public_names import ProfileMarks
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_list import Listing
@@ -719,7 +720,7 @@ class Player:
         assert kept.keys() == self.model.without_tab()
         live = {entry.name for entry in self.router.catalog.live_entries()}
         for each, name in kept.items():
-            is_plain = name == form_of(each.origin, each.own_name)
+            is_plain = name == self.model.plain_name_of_kept(each)
             assert is_plain == self.model.has_plain_name(each, live)
             if not is_plain:
                 self.model.marked[name] = each
@@ -741,7 +742,8 @@ class Player:
             assert link.tabs == known.tabs
 
     def _check_against_a_newcomer(self) -> None:
-        """A bridge that starts now, and hears of everything in another order, makes the same of it."""
+        """A bridge that starts now, with the stored order of profiles, and hears of everything in another
+        order, makes the same of it."""
         newcomer = Registry()
         hosts = self.model.shown_hosts()
         for host in reversed(hosts):
@@ -759,7 +761,8 @@ class Player:
         for host in hosts:
             if host.lost_at is not None:
                 newcomer.on_event(HostLost(host.name), 0.0)
-        anew = Catalog(newcomer, policy=POLICY, store=self.store)
+        profiles = ProfileMarks(self.router.profiles.rows)
+        anew = Catalog(newcomer, policy=POLICY, store=self.store, profiles=profiles)
         assert [entry.name for entry in self.router.catalog.all_entries()] == [
             e.name for e in anew.all_entries()
         ]

@@ -18,6 +18,7 @@ STATE = (
     "tools.sqlite-wal",
     "approvals.json",
     "pauses.json",
+    "profiles.json",
     "device-id",
     "serve-1.json",
 )

@@ -137,6 +137,7 @@ places = st.builds(
     ordinal=st.integers(0, 12),
     origin=st.sampled_from(["https://a.example", "http://a.example", "null", "https://" + "b" * 70]),
     own_name=st.text(min_size=1, max_size=60) | st.sampled_from(["x", "x" * 80, "x" * 81]),
+    mark=st.sampled_from(["", "9f1b19"]),
 )
 
 

@@ -309,7 +309,7 @@ def test_purge_removes_what_mcpb_keeps_and_nothing_that_it_does_not_know(home: P
     start = listing(home)
     install()
     state = ["audit.jsonl", "tools.sqlite", "mcpb.log", "http-token", "http-tokens.json", "approvals.json"]
-    state += ["pauses.json", "pauses.json.new"]
+    state += ["pauses.json", "pauses.json.new", "profiles.json", "profiles.json.new"]
     kept = ["config.toml", "shortcuts.toml", *(f"state/{name}" for name in state)]
     (home / ".mcpb/pictures").mkdir()
     (home / ".mcpb/pictures/page.png").write_text("a screenshot")
