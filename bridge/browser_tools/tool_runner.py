@@ -68,7 +68,7 @@ CHOOSER_S = 2.0
 """Seconds after an action in which a file chooser counts as its effect; a busy page opens one late."""
 
 _THEN: dict[int, str] = {
-    Code.NO_SUCH_TAB: "tabs_context lists your tabs; the number in a page tool's name is no tabId.",
+    Code.NO_SUCH_TAB: "tabs_context lists your tabs.",
     Code.NAVIGATED: "Look at the page again, with read_page or a screenshot.",
     Code.TIMED_OUT: (
         "Look at the page, with read_page or a screenshot, before you call again; if that takes too long "

@@ -25,6 +25,7 @@ from bridge.hub.public_names import (
     ToolNamer,
     domain_name,
     kept_name,
+    public_names,
 )
 from bridge.hub.registry import GRACE_S, Browser, Frame, FrameAt, LeftDocument, Offer, Registry
 from native_host.protocol import wire
@@ -185,15 +186,13 @@ class Catalog:
     def _had(self, left: LeftDocument, name: str, shown: ToolBinding | None) -> bool:
         """Return whether a document that has left its frame offered a tool under this name."""
         at, browser = left.frame.announced, left.browser
-        places = [
-            Place(
-                browser.profile, browser.pid, at.tab_id, at.frame_id, left.tab.ordinal, at.origin, tool.name
-            )
-            for tool in left.frame.tools
-        ]
+        mark = self._profiles.mark_of(browser.profile)
+        where = browser.profile, browser.pid, at.tab_id, at.frame_id, left.tab.ordinal, at.origin
+        places = [Place(*where, tool.name, mark) for tool in left.frame.tools]
         if shown is None:
-            domain_names = (self._name_without_tab(at.origin, place.own_name) for place in places)
-            return name in domain_names or name in public_names(places, self._namer.max_name)
+            longest = self._namer.max_name
+            domain_names = (domain_name(at.origin, place.own_name, longest, mark) for place in places)
+            return name in domain_names or name in public_names(places, longest)
         wanted = shown.identity
         return wanted.tab_id in (at.tab_id, NO_TAB) and any(
             (place.profile, place.origin, place.own_name) == (wanted.profile, wanted.origin, wanted.own_name)

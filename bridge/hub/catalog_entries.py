@@ -82,7 +82,7 @@ class Entry(ABC):
 
     @property
     def ordinal(self) -> int:
-        """Its tab's number within the domain; 0: no tab is open."""
+        """Its tab's number in the profile; 0: no tab is open."""
         return 0
 
     @property

@@ -29,6 +29,10 @@ from native_host.protocol import wire
 
 GRACE_S = 3.0
 """Seconds for which the tools of a lost host stay listed: most hosts reconnect at once."""
+FIRST_TAB_ID = 1_000_000
+"""Smallest number that can be a browser's own id of a tab, where the extension numbers tabs."""
+TAB_NUMBERS = "tabNumbers"
+"""Capability of extensions that number tabs in their profile; earlier ones number them in each domain."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +79,8 @@ class Browser(msgspec.Struct):
     host_hello: wire.HostHello | None = None
     hello: wire.BrowserHello | None = None
     tabs: dict[int, wire.Tab] = msgspec.field(default_factory=dict)
+    tab_ids: dict[int, int] = msgspec.field(default_factory=dict)
+    """By number."""
     frames: dict[int, dict[int, Frame]] = msgspec.field(default_factory=dict)
     """By tab and frame id. A tab without one is not in it."""
     frames_lost_at: float = math.inf
@@ -121,6 +127,37 @@ class Browser(msgspec.Struct):
         """Return the frames of a tab that have announced their tools."""
         return [FrameAt(self.host, tab_id, frame_id) for frame_id in self.frames.get(tab_id, ())]
 
+    @property
+    def has_tab_numbers(self) -> bool:
+        """Return whether each number stands for one tab."""
+        return self.hello is not None and TAB_NUMBERS in self.hello.capabilities.commands
+
+    def number_of(self, tab: wire.Tab) -> int:
+        """Return the number of a tab for clients: the browser's id where the extension gives none."""
+        return tab.ordinal if tab.ordinal and self.has_tab_numbers else tab.tab_id
+
+    def find_tab(self, wanted: int) -> wire.Tab | None:
+        """Return the tab with this number, or with this id of the browser.
+
+        A number that is no tab's is not tried as an id: its tab is closed, and another one may have that id.
+        """
+        if not self.has_tab_numbers:
+            return self.tabs.get(wanted)
+        tab = self.tabs.get(self.tab_ids.get(wanted, wanted))
+        return tab if tab and (tab.ordinal == wanted or wanted >= FIRST_TAB_ID) else None
+
+    def set_tabs(self, tabs: Iterable[wire.Tab]) -> None:
+        """Replace all tabs."""
+        self.tabs, self.tab_ids = {}, {}
+        for tab in tabs:
+            self.put_tab(tab)
+
+    def put_tab(self, tab: wire.Tab) -> None:
+        """Store a new or changed tab."""
+        self.tabs[tab.tab_id] = tab
+        if tab.ordinal:
+            self.tab_ids[tab.ordinal] = tab.tab_id
+
     def put_frame(self, frame: Frame) -> None:
         """Store the announcement of a frame."""
         at = frame.announced
@@ -135,8 +172,10 @@ class Browser(msgspec.Struct):
     def drop_tab(self, tab_id: int) -> list[FrameAt]:
         """Remove a closed tab; return its frames."""
         gone = self.frames_of(tab_id)
-        self.tabs.pop(tab_id, None)
         self.frames.pop(tab_id, None)
+        tab = self.tabs.pop(tab_id, None)
+        if tab and self.tab_ids.get(tab.ordinal) == tab_id:
+            del self.tab_ids[tab.ordinal]
         return gone
 
     def keep_frames_of(self, tabs: Container[int]) -> None:
@@ -148,7 +187,8 @@ class Browser(msgspec.Struct):
 
         Its worker was restarted: all tabs are known at once, but pages dial again in their own time.
         """
-        self.tabs = self.tabs or dict(predecessor.tabs)  # until this host's whole list of them comes
+        if not self.tabs:  # until this host's whole list of them comes
+            self.set_tabs(predecessor.tabs.values())
         lost_at = now if predecessor.lost_at is None else predecessor.lost_at
         for frame in predecessor.all_frames():
             at = frame.announced
@@ -393,7 +433,7 @@ class Registry:
                 self._tab_changed(browser, message.tab)
                 return
             case wire.Tabs():
-                browser.tabs = {tab.tab_id: tab for tab in message.tabs}
+                browser.set_tabs(message.tabs)
                 browser.keep_frames_of(browser.tabs)
                 self.version_of_tabs += 1
             case wire.TabRemoved():
@@ -424,7 +464,8 @@ class Registry:
         self.version_of_page_tools += 1
 
     def _tab_changed(self, browser: Browser, tab: wire.Tab) -> None:
-        before, browser.tabs[tab.tab_id] = browser.tabs.get(tab.tab_id), tab
+        before = browser.tabs.get(tab.tab_id)
+        browser.put_tab(tab)
         self.version_of_tabs += 1
         if before is None or _tab_place(before) != _tab_place(tab):
             self._note_change(browser.frames_of(tab.tab_id))

@@ -26,7 +26,7 @@ import trio
 
 from demo.simulated.commands import COMMANDS, RefusedError
 from demo.simulated.port import NativePort, open_port
-from demo.simulated.tabs import SimulatedFrame, SimulatedTab, domain_of
+from demo.simulated.tabs import SimulatedFrame, SimulatedTab
 from demo.simulated.worker import Worker
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
@@ -34,6 +34,9 @@ from native_host.protocol.chunking import ChunkError
 from native_host.protocol.framing import FrameError
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.wire import Code
+
+SUPPORTED = ["documentId", "tabNumbers"]
+"""What our extension announces beside its commands."""
 
 
 class SimulatedBrowser:
@@ -62,7 +65,7 @@ class SimulatedBrowser:
             extension=wire.ExtensionInfo(id=extension_id, version=__version__),
             browser=wire.BrowserInfo(brand=brand, version=__version__),
             profile=wire.Profile(id=profile_id or secrets.token_hex(16), label=profile_label),
-            capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, "documentId"]),
+            capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, *SUPPORTED]),
         )
         self.tabs: dict[int, SimulatedTab] = {}
         self.sites: dict[str, Callable[[SimulatedTab], None]] = {}
@@ -81,7 +84,7 @@ class SimulatedBrowser:
         self._heard_before = 0
         self._news = trio.Event()
         self._tab_ids = itertools.count(1)
-        self._ordinals: dict[str, itertools.count[int]] = {}
+        self._tab_numbers = itertools.count(1)
         self._groups: dict[str, int] = {}
         self._clock_ms = time.time() * 1000
         self._lifetime: AbstractAsyncContextManager[Self]
@@ -208,7 +211,7 @@ class SimulatedBrowser:
             url=url,
             title=title,
             focused=True,
-            ordinal=self._next_ordinal(url),
+            ordinal=0 if incognito else next(self._tab_numbers),
             incognito=incognito,
         )
         tab = self.tabs[state.tab_id] = SimulatedTab(state, self)
@@ -258,10 +261,6 @@ class SimulatedBrowser:
     def all_tabs(self) -> wire.Tabs:
         """Return the announcement `browser/tabs`."""
         return wire.Tabs(tabs=[tab.state for tab in self.tabs.values()])
-
-    def _next_ordinal(self, url: str) -> int:
-        domain = domain_of(url)
-        return next(self._ordinals.setdefault(domain, itertools.count(1))) if domain else 0
 
     # ── What the tabs tell (simulated_tabs.Listener) ────────────────────────────────────────────────────────
 

@@ -221,11 +221,3 @@ def origin_of(url: str) -> str:
     """Scheme, host and port; `null` where a URL has none."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "null"
-
-
-def domain_of(url: str) -> str:
-    """Return the domain of ordinals: host, and the port unless it is the default; empty without one."""
-    parts = urlsplit(url)
-    if parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme)):
-        return parts.hostname or ""
-    return f"{parts.hostname}:{parts.port}"

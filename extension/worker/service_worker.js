@@ -13,7 +13,7 @@ import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
 import { LastError } from "./last_error.js";
 import { NativePort, RETRY_ALARM } from "./native_host.js";
-import { Ordinals } from "./tab_numbers.js";
+import { TabNumbers } from "./tab_numbers.js";
 import { Origins } from "./origin_policy.js";
 import { TabOwners, UNNAMED_ALARM } from "./tab_owners.js";
 import { Pauses } from "./pauses.js";
@@ -34,9 +34,9 @@ import { PageToolUses } from "./page_tool_uses.js";
  */
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */
-const SUPPORTED = ["documentId"];
+const SUPPORTED = ["documentId", "tabNumbers"];
 
-const ordinals = new Ordinals();
+const numbers = new TabNumbers();
 const owners = new TabOwners();
 const origins = new Origins();
 const handovers = new Handovers();
@@ -50,7 +50,7 @@ const uses = new PageToolUses(() => popups.tell());
 const last = new LastError();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, () => popups.tell());
-const kept = [ordinals, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules];
+const kept = [numbers, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -58,7 +58,7 @@ let clients = [];
 /** @type {WeakMap<Link, Joiner>} */
 const joiners = new WeakMap();
 
-const tabs = new Tabs(ordinals, owners, handovers, loaded);
+const tabs = new Tabs(numbers, owners, handovers, loaded);
 const frames = new Frames(
   tabs,
   origins,

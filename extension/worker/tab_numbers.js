@@ -1,44 +1,44 @@
 /**
- * Numbers of tabs within their domain, counted from 1, for the public names of tools. Kept in `chrome.storage.session`,
- * so that a restarted worker assigns the same ones; none is assigned twice while the browser runs. After `load` nothing
- * here waits, so that assignments never overlap.
+ * Numbers of tabs, counted from 1 in this profile: clients name a tab by its number, in every session by the same.
+ * A tab gets its number with its first page, or when it is a client's. None is assigned twice while the browser
+ * runs. After `load` nothing here waits, so that assignments never overlap.
  */
 
-const KEY = "ordinals";
-/** Schemes whose pages have a domain to count in. */
-const COUNTED = new Set(["http:", "https:"]);
+import { isFirefox } from "./firefox.js";
 
-/** @typedef {{ next: number, tabs: Map<number, number> }} Domain `tabs`: tab id → its number */
+const KEY = "tabNumbers";
+const PAGE = /^(https?|file):/;
 
-export class Ordinals {
-  /** A Map: pages choose these names, and `constructor` is a host, too. @type {Map<string, Domain>} */
-  #domains = new Map();
+/** @typedef {{ next: number, numbers: [number, number][] }} Stored `numbers`: tab ids with their numbers */
+
+export class TabNumbers {
+  #next = 1;
+  /** Tab id → its number. @type {Map<number, number>} */
+  #numbers = new Map();
+  #isSaving = false;
 
   async load() {
-    const stored = /** @type {any} */ ((await chrome.storage.session.get(KEY))[KEY]) ?? [];
-    this.#domains = new Map(
-      stored.map((/** @type {any} */ [domain, next, tabs]) => [domain, { next, tabs: new Map(tabs) }]),
-    );
+    const stored = /** @type {Stored | undefined} */ ((await chrome.storage.session.get(KEY))[KEY]);
+    const { next, numbers } = stored ?? (await storedBefore());
+    this.#next = next;
+    this.#numbers = new Map(numbers);
+    this.#save();
   }
 
   /**
-   * The tab's number in the domain of its URL; 0 where there is no domain.
+   * The number of a tab; 0: it has none, as each private tab.
    *
-   * @param {number} tabId
-   * @param {string} url
+   * @param {chrome.tabs.Tab} tab
+   * @param {boolean} isClients whether a client may use it whatever it shows
    */
-  of(tabId, url) {
-    const name = domainOf(url);
-    if (!name) return 0;
-    const domain = this.#domains.get(name) ?? { next: 1, tabs: new Map() };
-    this.#domains.set(name, domain);
-    return domain.tabs.get(tabId) ?? this.#mint(domain, tabId);
+  of({ id = chrome.tabs.TAB_ID_NONE, url = "", incognito }, isClients) {
+    if (incognito) return 0;
+    return this.#numbers.get(id) ?? (isClients || PAGE.test(url) ? this.#assign(id) : 0);
   }
 
-  /** A tab is gone; its numbers stay taken. @param {number} tabId */
+  /** A tab is gone; its number stays taken. @param {number} tabId */
   forget(tabId) {
-    for (const { tabs } of this.#domains.values()) tabs.delete(tabId);
-    this.#save();
+    if (this.#numbers.delete(tabId)) this.#save();
   }
 
   /**
@@ -48,34 +48,45 @@ export class Ordinals {
    * @param {number} to
    */
   rename(from, to) {
-    for (const { tabs } of this.#domains.values()) {
-      const ordinal = tabs.get(from);
-      if (ordinal !== undefined) tabs.set(to, ordinal);
-      tabs.delete(from);
-    }
+    const number = this.#numbers.get(from);
+    if (number === undefined) return;
+    this.#numbers.delete(from);
+    this.#numbers.set(to, number);
     this.#save();
   }
 
-  /**
-   * @param {Domain} domain
-   * @param {number} tabId
-   */
-  #mint(domain, tabId) {
-    const ordinal = domain.next;
-    domain.next += 1;
-    domain.tabs.set(tabId, ordinal);
-    queueMicrotask(() => this.#save());
-    return ordinal;
+  /** @param {number} tabId */
+  #assign(tabId) {
+    const number = this.#next;
+    this.#next += 1;
+    this.#numbers.set(tabId, number);
+    this.#save();
+    return number;
   }
 
   #save() {
-    const kept = [...this.#domains].map(([name, { next, tabs }]) => [name, next, [...tabs]]);
-    void chrome.storage.session.set({ [KEY]: kept });
+    if (this.#isSaving) return;
+    this.#isSaving = true;
+    queueMicrotask(() => {
+      this.#isSaving = false;
+      const stored = { [KEY]: { next: this.#next, numbers: [...this.#numbers] } };
+      void chrome.storage.session.set(stored);
+      void chrome.storage.local.set(stored);
+    });
   }
 }
 
-/** Host, and port where it is not the scheme's own. @param {string} url */
-function domainOf(url) {
-  const parsed = URL.parse(url);
-  return parsed && COUNTED.has(parsed.protocol) ? parsed.host : "";
+/**
+ * The numbers from before this extension was reloaded, which ends its session storage. Chromium does not use a tab id
+ * again after its own restart: where none of the tabs exists, the browser has been restarted, and counting begins anew.
+ * Firefox counts its tab ids from 1 at each start, so that these say nothing.
+ *
+ * @returns {Promise<Stored>}
+ */
+async function storedBefore() {
+  const none = { next: 1, numbers: [] };
+  if (isFirefox) return none;
+  const stored = /** @type {Stored | undefined} */ ((await chrome.storage.local.get(KEY))[KEY]);
+  const open = new Set((await chrome.tabs.query({})).map((tab) => tab.id));
+  return stored?.numbers.some(([tabId]) => open.has(tabId)) ? stored : none;
 }

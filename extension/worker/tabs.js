@@ -6,7 +6,7 @@ import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
  * @import { Tab } from "./wire.js"
  * @import { Handovers } from "./handovers.js"
  * @import { Link } from "./host_connection.js"
- * @import { Ordinals } from "./tab_numbers.js"
+ * @import { TabNumbers } from "./tab_numbers.js"
  * @import { TabOwners } from "./tab_owners.js"
  */
 
@@ -29,13 +29,13 @@ export class Tabs {
   reportedOrigin = () => "";
 
   /**
-   * @param {Ordinals} ordinals
+   * @param {TabNumbers} numbers
    * @param {TabOwners} owners
    * @param {Handovers} handovers
    * @param {Promise<unknown>} loaded all of them
    */
-  constructor(ordinals, owners, handovers, loaded) {
-    this.ordinals = ordinals;
+  constructor(numbers, owners, handovers, loaded) {
+    this.numbers = numbers;
     this.owners = owners;
     this.handovers = handovers;
     this.loaded = loaded;
@@ -52,9 +52,9 @@ export class Tabs {
     const [tabs, focused] = await Promise.all([chrome.tabs.query({}), lastFocusedWindow()]);
     // The focus of an extension window does not show which page the user sees.
     if (!tabs.some((tab) => tab.windowId === focused && isOwnPage(tab))) this.#focusedWindow = focused;
-    const others = tabs.filter((tab) => !isOwnPage(tab));
-    const described = others.map(async (tab) => this.#describe(tab, await mainFrame(tab.id)));
-    return (await Promise.all(described)).filter((tab) => tab.tabId !== chrome.tabs.TAB_ID_NONE);
+    const others = tabs.filter((tab) => tab.id !== chrome.tabs.TAB_ID_NONE && !isOwnPage(tab));
+    for (const tab of others) this.#numberOf(tab); // in the order of the browser's windows
+    return Promise.all(others.map(async (tab) => this.#describe(tab, await mainFrame(tab.id))));
   }
 
   /** Tell a link everything; only then do changes follow. @param {Link} link */
@@ -112,7 +112,7 @@ export class Tabs {
   async removed(tabId) {
     await this.loaded;
     if (this.#reading > 0) this.#meanwhile.add(tabId);
-    this.ordinals.forget(tabId);
+    this.numbers.forget(tabId);
     this.owners.give(tabId, null);
     this.handovers.set(tabId, false);
     if (this.#known.delete(tabId)) this.#announce("browser/tabRemoved", { tabId });
@@ -121,11 +121,17 @@ export class Tabs {
   /** A tab goes on under another id. @param {number} added @param {number} removed */
   async replaced(added, removed) {
     await this.loaded;
-    this.ordinals.rename(removed, added);
+    this.numbers.rename(removed, added);
     this.owners.rename(removed, added);
     this.handovers.rename(removed, added);
     await this.removed(removed);
     await this.refresh(added);
+  }
+
+  /** @param {chrome.tabs.Tab} tab */
+  #numberOf(tab) {
+    const tabId = tab.id ?? chrome.tabs.TAB_ID_NONE;
+    return this.numbers.of(tab, this.owners.ownerOf(tabId) !== null || this.handovers.has(tabId));
   }
 
   /**
@@ -164,7 +170,7 @@ export class Tabs {
       active: tab.active,
       focused: tab.windowId === this.#focusedWindow,
       groupId: tab.groupId === chrome.tabGroups.TAB_GROUP_ID_NONE ? null : tab.groupId,
-      ordinal: this.ordinals.of(tabId, url),
+      ordinal: this.#numberOf(tab),
       owner: this.owners.ownerOf(tabId),
       handedOver: this.handovers.has(tabId),
       lastAccessed: tab.lastAccessed ?? 0,

@@ -252,7 +252,9 @@ class Tab(Wire, kw_only=True):
     """Its window is the one that last had the focus: people leave the browser to talk to their client."""
     group_id: int | None = None
     ordinal: int = 0
-    """Counted from 1 within the tab's domain; 0 where there is no domain to count in."""
+    """Number of the tab in its profile, from 1; 0: it has no number.
+
+    Without the capability `tabNumbers`: counted in the tab's domain."""
     owner: str | None = None
     """The session that opened it."""
     handed_over: bool = False

@@ -91,6 +91,8 @@ class Chain:
     pages: str
     settings: dict[str, str] = field(default_factory=dict)
     """Of bridges and commands, in the environment."""
+    tabs_before: int = 0
+    """Number of the last tab that earlier tests have opened in this browser."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -225,8 +227,8 @@ class Chain:
         return json.loads(run.stdout)
 
     def name(self, tool: str, tab: int | None = 1, longest: int = MAX_NAME) -> str:
-        """The public name of a tool of a test page; without a tab the one that means the best."""
-        in_tab = "" if tab is None else f"_tab{tab}"
+        """The public name of a tool in the test's own tab of this number; without one the best tab's."""
+        in_tab = "" if tab is None else f"_tab{self.tabs_before + tab}"
         name = f"localhost_{self.pages.rpartition(':')[2]}{in_tab}_{tool}"
         whole = f"website_tool_{name}"
         return whole if len(whole) <= longest else f"web_{name}"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import trio
 
-from demo.chromium import Chromium
+from demo.chromium import POLL_SECONDS, Chromium
 from demo.devtools import COMMAND_SECONDS, BrowserGoneError, DevTools, DevToolsError, Events, Params
 from demo.temporary_directory import throw_away_directory
 from full_chain import Chain, serving_pages
@@ -76,6 +76,7 @@ class SharedChain(Chain):
         """The browser, which is as it was before when the block has ended."""
         assert self.browser_of_file is not None
         chromium = self.browser_of_file.lend()
+        self.tabs_before = await _count_tabs(chromium)
         try:
             yield chromium
         finally:
@@ -128,6 +129,23 @@ class SharedBrowser:
             self._seen.add(pages)
             (self._home / "state" / "mcpb.log").unlink(missing_ok=True)
             yield SharedChain(self._home, pages, browser_of_file=self)
+
+
+async def _count_tabs(chromium: Chromium) -> int:
+    """The number of the last tab, as the extension has stored it; its worker may have to start first."""
+    with trio.fail_after(TIDY_S):
+        while True:
+            for target in await chromium.targets("service_worker"):
+                with suppress(DevToolsError):
+                    worker = await chromium.attach(target["targetId"])
+                    stored = await worker.evaluate(_STORED)
+                    await chromium.send("Target.detachFromTarget", {"sessionId": worker.session})
+                    if stored is not None:
+                        return int(stored["next"]) - 1
+            await trio.sleep(POLL_SECONDS)
+
+
+_STORED = "chrome.storage?.session.get('tabNumbers').then((stored) => stored.tabNumbers ?? null) ?? null"
 
 
 async def _token() -> trio.lowlevel.TrioToken:

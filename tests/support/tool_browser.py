@@ -28,12 +28,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 import trio
 from mcp import Client
 from mcp.types import BlobResourceContents, ImageContent, Implementation, ResourceLink, TextContent
 
+from bridge.hub.registry import FIRST_TAB_ID
 from demo.chromium import POLL_SECONDS, Chromium, Page, open_chromium
 from demo.devtools import DevTools, Params
 from demo.temporary_directory import throw_away_directory
@@ -343,16 +345,37 @@ class Browsing:
             yield Tools(self, opened)
 
     def look(self, tab_id: int) -> Tab:
-        """The page in a tab, by the browser's number for it."""
+        """The page in a tab."""
+        tab_id = self.browser_id_of(tab_id)
         targets = self.ask_extension("chrome.debugger.getTargets()")
         return self.browser.attach(next(each["id"] for each in targets if each.get("tabId") == tab_id))
+
+    def browser_id_of(self, tab_id: int) -> int:
+        """The browser's id of a tab, by the number that clients are shown, or by that id."""
+        if tab_id >= FIRST_TAB_ID:
+            return tab_id
+        return next(browser_id for browser_id, number in self._tab_numbers().items() if number == tab_id)
+
+    def number_of(self, tab: Tab) -> int:
+        """The number that clients are shown for the tab of a page, once the extension has given it one."""
+        targets = self.ask_extension("chrome.debugger.getTargets()")
+        browser_id = next(each["tabId"] for each in targets if each["id"] == tab.page.target_id)
+        until = monotonic() + SECONDS
+        while browser_id not in (numbers := self._tab_numbers()):
+            assert monotonic() < until
+        return numbers[browser_id]
+
+    def _tab_numbers(self) -> dict[int, int]:
+        """The numbers of all tabs by the browser's ids, as the extension has stored them."""
+        stored = self.ask_extension("chrome.storage.session.get('tabNumbers')")["tabNumbers"]["numbers"]
+        return dict(stored)
 
     def run_long(self, function: Callable[[], Awaitable[T]]) -> T:
         """Run an async function beside the test; it may take four times SECONDS."""
         return self.thread.run_within(4 * SECONDS, function)
 
     def open_as_user(self, url: str) -> int:
-        """Load a page in a tab that no client has opened; return the browser's number for it."""
+        """Load a page in a tab that no client has opened; return the browser's id of it."""
         opened = self.browser.open(url)
         targets = self.ask_extension("chrome.debugger.getTargets()")
         tab_id: int = next(each["tabId"] for each in targets if each["id"] == opened.page.target_id)

@@ -46,7 +46,7 @@ def set_tool_page(hosts: LoggedHosts, host: str, path: str, *tools: dict[str, An
 
 
 def public_name(hosts: LoggedHosts, host: str, tool: str, tab: int | None = 1, longest: int = 44) -> str:
-    """Return the name under which clients see a tool; without a tab the name of the best."""
+    """Return the name under which clients see a tool in the tab of this number, or without a tab."""
     in_tab = "" if tab is None else f"_tab{tab}"
     name = f"{host.replace('.', '_')}_{hosts.port}{in_tab}_{tool}"
     whole = f"website_tool_{name}"

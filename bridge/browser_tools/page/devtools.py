@@ -196,6 +196,8 @@ class Devtools(ABC):
     def __init__(self, transport: TabTransport, host: str, tab_id: int, session: str) -> None:
         """`session` is empty for a tab that the user's policy opens to all sessions."""
         self.tab_id = tab_id
+        self.number = tab_id
+        """What the session calls the tab."""
         self.host = host
         self.happened = EventNotes()
         self.dialog: Dialog | None = None
@@ -552,7 +554,7 @@ class Devtools(ABC):
         return (self.origin or origins.OPAQUE) if origins.is_blank(url) else origins.get_origin(url)
 
     def _crash_error(self) -> ToolError:
-        return ToolError(f"Tab {self.tab_id} has crashed. navigate loads a page in it again.")
+        return ToolError(f"Tab {self.number} has crashed. navigate loads a page in it again.")
 
     def _interrupt_commands(self, error: ToolError) -> None:
         for command in list(self._waiting):

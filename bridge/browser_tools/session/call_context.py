@@ -30,6 +30,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.registry import GRACE_S, Browser
 from bridge.hub.transport import TabAddress
 from native_host.protocol import wire
+from native_host.protocol.wire import Code
 
 REQUEST_S = 15.0
 """Seconds for one of the extension's commands."""
@@ -97,19 +98,31 @@ class CallContext:
             ToolError: the call names no tab, and the session has none.
         """
         browser = self.current_browser()
-        wanted = self._current_tab(browser) if tab_id is UNSET else tab_id
-        assert isinstance(wanted, int)
-        check_extension(tab_access.find_tab(self.services.registry, self.state, self.session, wanted).browser)
+        place = self._current_tab(browser) if tab_id is UNSET else self.find_tab(tab_id)
+        check_extension(place.browser)
         while True:  # During a prompt, the tab may navigate.
-            place = tab_access.find_tab(self.services.registry, self.state, self.session, wanted)
+            place = tab_access.look_again(self.services.registry, place)
             if await self._is_stale(place):
                 continue
-            self.record_site(place.browser, place.tab.origin, wanted)
+            self.record_site(place.browser, place.tab.origin, place.tab.tab_id)
             if not await self._admit_all(self._access_requests(place, leaves)):
                 continue
             if leaves or await self._admit_all(await self._requests_of_blank(place)):
-                self.state.tab_id = wanted
+                self.state.tab_id = place.tab.tab_id
                 return place
+
+    def find_tab(self, tab_id: int | UnsetType) -> TabRef:
+        """Return the tab that the call names, before any check of it. Raises as `use_tab` does."""
+        assert isinstance(tab_id, int)
+        return tab_access.find_tab(
+            self.services.registry, self.state, self.session, tab_id, self.permissions.may_use_tab
+        )
+
+    def show_tab(self, place: TabRef) -> int:
+        """Return what the client is to call a tab."""
+        return tab_access.show_tab(
+            self.services.registry, self.state, self.session, place, self.permissions.may_use_tab
+        )
 
     async def _admit_all(self, requests: list[AccessRequest]) -> bool:
         """Return whether all are allowed already; else ask the user, after which things may be different.
@@ -284,6 +297,7 @@ class CallContext:
         if page is None:
             page = Page(self.services.transport, host, tab_id, session, self.state.numbering)
             self.state.pages[host, tab_id] = page
+        page.number = self.show_tab(place)
         page.is_shown = place.tab.active
         page.check = partial(self._check_rules, place, self.services.policy.version)
         page.may_read = self.may_read
@@ -315,7 +329,7 @@ class CallContext:
         if page.documents == page.judged[1]:
             return True
         await self.wait_announced({at: bound})
-        place = tab_access.find_tab(self.services.registry, self.state, self.session, page.tab_id)
+        place = self._place_of(page)
         if any(
             self.permissions.decide(request).outcome != "yes"
             for request in self._access_requests(place, leaves=False)
@@ -323,6 +337,13 @@ class CallContext:
             return False
         self.page_of(place)
         return True
+
+    def _place_of(self, page: Page) -> TabRef:
+        registry = self.services.registry
+        for browser in tab_access.live_browsers(registry):
+            if browser.host == page.host:
+                return tab_access.get_tab(registry, browser, page.tab_id, page.number)
+        raise CallError(Code.NO_SUCH_TAB, f"tab {page.number}", handed=False)
 
     async def wait_announced(self, left: Mapping[TabKey, BoundDocument]) -> bool:
         """Wait until the browsers have announced other documents than these, at most SEEN_S."""
@@ -338,10 +359,10 @@ class CallContext:
 
         return await self.wait_condition(is_announced)
 
-    def _current_tab(self, browser: Browser) -> int:
+    def _current_tab(self, browser: Browser) -> TabRef:
         tab = browser.tabs.get(self.state.tab_id) if self.state.tab_id is not None else None
         if tab is not None and tab.owner in (None, self.session.id):
-            return tab.tab_id
+            return TabRef(browser, tab)
         own = [tab for tab in browser.tabs.values() if tab.owner == self.session.id]
         if not own and self.services.policy.is_read_only:
             raise ToolError(
@@ -354,7 +375,7 @@ class CallContext:
                 f"You have no tab {yet}. navigate with a url opens one, tabs_create an empty one; "
                 "tabs_context lists what there is."
             )
-        return max(own, key=lambda tab: tab.last_accessed).tab_id
+        return TabRef(browser, max(own, key=lambda tab: tab.last_accessed))
 
     async def new_tab(self, *, browser: Browser | None = None) -> TabRef:
         """Create an empty tab in the session's group, and make it current.
@@ -368,7 +389,7 @@ class CallContext:
         self.session.profiles.add(browser.profile)
         self.state.tab_id = created.tab_id
         await self.wait_condition(lambda: _is_own(browser, created.tab_id, self.session))
-        return tab_access.find_tab(self.services.registry, self.state, self.session, created.tab_id)
+        return tab_access.get_tab(self.services.registry, browser, created.tab_id, created.tab_id)
 
     async def wait_condition(self, is_so: Callable[[], bool]) -> bool:
         """Wait until announcements of the browser fulfill the condition, at most SEEN_S."""

@@ -15,6 +15,7 @@ import trio
 from bridge import origins
 from bridge.browser_tools.session.client_prompts import ClientPrompts
 from bridge.browser_tools.session.session_state import SessionState
+from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.session.tool_services import ToolServices
 from bridge.browser_tools.tool import Tool
 from bridge.errors import CallError
@@ -114,6 +115,11 @@ class Permissions:
         """Decide whether this call may touch the site, by the present rules."""
         return self._find_rule(request) or self._of_tab(request) or self._of_site(request)
 
+    def may_use_tab(self, place: TabRef) -> bool:
+        """Return whether the owner of a tab lets this session use it, perhaps after a prompt to the user."""
+        decision = self._of_tab(AccessRequest(place.browser, "", place.tab))
+        return decision is None or decision.outcome == "ask"
+
     def judge_tool(self) -> Decision:
         """Decide whether the tool may be called at all."""
         tool = self.tool
@@ -154,8 +160,9 @@ class Permissions:
         tab, session = request.tab, self.prompts.session
         if tab is None or tab.owner == session.id or (tab.owner is None and tab.handed_over):
             return None
+        number = request.browser.number_of(tab)
         if tab.owner is not None:
-            return Decision("no", f"tab {tab.tab_id} belongs to another client", Code.NOT_YOURS, LOOK)
+            return Decision("no", f"tab {number} belongs to another client", Code.NOT_YOURS, LOOK)
         match self.services.settings.tabs:
             case "any":
                 return None
@@ -163,7 +170,7 @@ class Permissions:
                 return None
             case "ask":
                 return Decision("ask", 'browser.tabs is "ask", and the tab is the user\'s own')
-        detail = f"tab {tab.tab_id} is the user's own"
+        detail = f"tab {number} is the user's own"
         then = (
             "They can hand it over in the extension's popup, or set browser.tabs in config.toml; "
             "or open the page in a tab of yours with navigate."
@@ -292,7 +299,7 @@ class Permissions:
             store_grant,
             origins.format_origin(request.origin) or "an empty tab",
             request.browser.host,
-            f"tab {tab.tab_id}",
+            f"tab {request.browser.number_of(tab)}",
             "The user can hand the tab over in the extension's popup; or open the page in a tab of yours.",
         )
 

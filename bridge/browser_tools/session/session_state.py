@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bridge.browser_tools.page.page import Numbering, Page
 
@@ -13,7 +13,21 @@ MAX_PICTURES = 50
 MAX_PICTURE_BYTES = 64 * 1024 * 1024
 """Bytes of all pictures of a session."""
 
+MAX_NUMBERS = 1000
+"""Tab numbers that a session remembers, those seen last."""
+
 T = TypeVar("T")
+
+
+class BrowserKey(NamedTuple):
+    """Identity of a running browser."""
+
+    profile: str
+    pid: int
+
+    def is_restarted_as(self, other: BrowserKey) -> bool:
+        """Return whether the other one is this browser after a restart, which numbers its tabs anew."""
+        return self.profile == other.profile and self.pid != other.pid
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,9 @@ class SessionState:
     """Profile of the chosen browser; empty without a choice."""
     browser_pid: int = 0
     tab_id: int | None = None
+    """The browser's id of the current tab."""
+    numbers: dict[int, BrowserKey | None] = field(default_factory=dict)
+    """By tab number: the browser in which the session saw it; None: in several."""
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
     pictures: Pictures = field(default_factory=Pictures)
@@ -77,6 +94,17 @@ class SessionState:
             self.others[kind] = kind()
         found: T = self.others[kind]
         return found
+
+    def is_chosen(self, browser: BrowserKey) -> bool:
+        """Return whether the session has chosen this browser."""
+        return browser == (self.profile, self.browser_pid)
+
+    def bind_number(self, number: int, browser: BrowserKey | None) -> None:
+        """Let a number stand for the tab of this browser from now on, or of several."""
+        self.numbers.pop(number, None)
+        self.numbers[number] = browser
+        while len(self.numbers) > MAX_NUMBERS:
+            del self.numbers[next(iter(self.numbers))]
 
     def release_tabs(self) -> None:
         """Release all tabs: the session ends."""

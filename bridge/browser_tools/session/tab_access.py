@@ -1,20 +1,23 @@
 """Access of a session to tabs: its own, those handed over, or what the policy adds. Sans-IO.
 
+Clients name a tab by its number in the profile. All profiles count from 1: a number keeps its tab in a
+session, and an ambiguous one is rejected with its candidates.
+
 `permissions.py` checks ownership, and so does the extension (docs/PROTOCOL.md); requests for tabs that the
 user opened to all sessions carry no session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bridge.browser_tools.session.session_state import SessionState
+from bridge.browser_tools.session.session_state import BrowserKey, SessionState
 from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.registry import Browser, Registry
+from bridge.hub.registry import FIRST_TAB_ID, Browser, Registry
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
@@ -33,6 +36,16 @@ class TabRef:
 
     browser: Browser
     tab: wire.Tab
+
+    @property
+    def number(self) -> int:
+        """Number of the tab in its profile; the browser's id if the extension does not count tabs."""
+        return self.browser.number_of(self.tab)
+
+    @property
+    def browser_key(self) -> BrowserKey:
+        """Identity of the running browser."""
+        return BrowserKey(self.browser.profile, self.browser.pid)
 
     def is_mine(self, session: Session) -> bool:
         """Return whether the extension lets the session command it."""
@@ -105,25 +118,108 @@ def visible_tabs(browser: Browser) -> Iterator[TabRef]:
     yield from (TabRef(browser, tab) for tab in browser.tabs.values() if not tab.incognito)
 
 
-def _is_chosen(browser: Browser, kept: SessionState) -> bool:
-    return (browser.profile, browser.pid) == (kept.profile, kept.browser_pid)
+IsUsable = Callable[[TabRef], bool]
+"""Returns whether the session may use a tab, perhaps after a prompt to the user."""
 
 
-def find_tab(registry: Registry, kept: SessionState, session: Session, tab_id: int) -> TabRef:
-    """Return the tab that a session names: in its browser, else in the only other one that has it.
+def find_tab(
+    registry: Registry, kept: SessionState, session: Session, wanted: int, is_usable: IsUsable
+) -> TabRef:
+    """Return the tab that a session names by its number, or by the browser's id of it.
+
+    The chosen browser decides, then what the number stood for when the session saw it last. Else one browser
+    has it, or the only one with tabs of the session.
 
     Raises:
-        CallError: no browser has it.
+        CallError: no browser has it, or not the one in which the session saw it.
+        ToolError: tabs of several browsers may be meant; return it to the client.
     """
-    found = [
-        place
-        for browser in live_browsers(registry)
-        for place in visible_tabs(browser)
-        if place.tab.tab_id == tab_id
-    ]
-    mine = [place for place in found if place.is_mine(session)] or found
-    if kept.profile:
-        mine = [place for place in mine if _is_chosen(place.browser, kept)] or mine
-    if not mine:
-        raise CallError(Code.NO_SUCH_TAB, f"tab {tab_id}", handed=False)
-    return mine[0]
+    found = [place for browser in live_browsers(registry) if (place := _place_of(browser, wanted))]
+    seen = kept.numbers.get(wanted)
+    chosen = [place for place in found if kept.is_chosen(place.browser_key)]
+    if chosen and not (seen and seen.is_restarted_as(chosen[0].browser_key)):
+        return chosen[0]
+    if seen:
+        found = [place for place in found if place.browser_key == seen]
+    if not found:
+        raise CallError(Code.NO_SUCH_TAB, f"tab {wanted}", handed=False)
+    usable = [place for place in found if is_usable(place)] or found[:1]
+    if len(usable) == 1:
+        return usable[0]
+    in_use = [browser for browser in live_browsers(registry) if _has_tabs(browser, session)]
+    at_home = [place for place in usable if in_use == [place.browser]]
+    if not at_home or wanted in kept.numbers:  # the session was shown it for several
+        raise ToolError(_describe_choices(wanted, usable))
+    return at_home[0]
+
+
+def show_tab(
+    registry: Registry, kept: SessionState, session: Session, place: TabRef, is_usable: IsUsable
+) -> int:
+    """Return what a session is to call a tab: its number, which then stands for this tab.
+
+    It is the browser's id if the number means a tab of another browser to the session, or might. A small id
+    could be taken for a number: then it is the number, which stands for several tabs from then on.
+    """
+    if _is_free(registry, kept, session, place, is_usable):
+        kept.bind_number(place.number, place.browser_key)
+    elif tab_id := _tab_id_of(place):
+        return tab_id
+    else:
+        kept.bind_number(place.number, None)
+    return place.number
+
+
+def _is_free(
+    registry: Registry, kept: SessionState, session: Session, place: TabRef, is_usable: IsUsable
+) -> bool:
+    """Return whether the number of a tab means no other tab to the session."""
+    try:
+        known = find_tab(registry, kept, session, place.number, is_usable)
+    except CallError:
+        return True
+    except ToolError:
+        return False
+    return (known.browser_key, known.number) == (place.browser_key, place.number)
+
+
+def look_again(registry: Registry, place: TabRef) -> TabRef:
+    """Return a tab as it is announced now, also behind another host of its browser.
+
+    Raises:
+        CallError: it is gone.
+    """
+    return get_tab(registry, place.browser, place.tab.tab_id, place.number)
+
+
+def get_tab(registry: Registry, browser: Browser, tab_id: int, shown: int) -> TabRef:
+    """Return a tab by the browser's id, also behind another host of that browser.
+
+    Raises:
+        CallError: there is no tab with this id, which clients call `shown`.
+    """
+    for each in live_browsers(registry):
+        tab = each.tabs.get(tab_id)
+        if (each.profile, each.pid) == (browser.profile, browser.pid) and tab and not tab.incognito:
+            return TabRef(each, tab)
+    raise CallError(Code.NO_SUCH_TAB, f"tab {shown}", handed=False)
+
+
+def _place_of(browser: Browser, wanted: int) -> TabRef | None:
+    tab = browser.find_tab(wanted)
+    return TabRef(browser, tab) if tab and not tab.incognito else None
+
+
+def _tab_id_of(place: TabRef) -> int | None:
+    """Return the browser's id of a tab, unless it could be taken for a number."""
+    return place.tab.tab_id if place.tab.tab_id >= FIRST_TAB_ID else None
+
+
+def _describe_choices(wanted: int, places: Iterable[TabRef]) -> str:
+    choices = ", ".join(
+        f"{_tab_id_of(place) or 'a tab'} in {browser_name(place.browser)}" for place in places
+    )
+    return (
+        f"tabId {wanted} is a tab of several browsers, and nothing was done. Give the browser's id instead "
+        f"({choices}), or choose the browser with select_browser."
+    )

@@ -75,7 +75,7 @@ async def _run_action(given: Computer, context: CallContext, place: TabRef, page
 
 
 def _make_result(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
-    return ToolResult(ComputerOutput(message=message, action=given.action, tab_id=page.tab_id, target=target))
+    return ToolResult(ComputerOutput(message=message, action=given.action, tab_id=page.number, target=target))
 
 
 async def _prepare_action(given: Computer, context: CallContext, page: Page) -> ActionContext:
@@ -93,7 +93,8 @@ async def _describe_effects(context: CallContext, place: TabRef, page: Page, tab
     """Describe the effects of an action, for the end of its sentence."""
     news = context.take_notes(page)
     for tab in await _new_tabs(context, place, tabs):
-        news += f" It opened tab {tab.tab_id}, which is yours; your current tab is still {page.tab_id}."
+        number = context.show_tab(TabRef(place.browser, tab))
+        news += f" It opened tab {number}, which is yours; your current tab is still {page.number}."
     return f"{news} {page.dialog}" if page.dialog else news
 
 
@@ -167,7 +168,7 @@ async def _take_screenshot(action: ActionContext) -> ActionResult:
     )
     action.context.state.state_of(SeenScreenshots).add_screenshot(page, view)
     width, height = view.size
-    said = f"Tab {page.tab_id}, {width}x{height}: coordinates are pixels of it."
+    said = f"Tab {page.number}, {width}x{height}: coordinates are pixels of it."
     if (shot.width, shot.height) != view.size:
         said += f" The picture is smaller ({shot.width}x{shot.height}), the coordinates are not."
     return ActionResult(said + _more_of_the_page(view), shot=shot)
@@ -198,7 +199,7 @@ async def _zoom_region(action: ActionContext) -> ActionResult:
     kind = action.context.services.settings.screenshot_format
     shot = await take_close_up(action.page, action.view, part, _scale_of(action), kind)
     said = (
-        f"{_region_of(action.view, part)} of tab {action.page.tab_id}, in {shot.width}x{shot.height} pixels. "
+        f"{_region_of(action.view, part)} of tab {action.page.number}, in {shot.width}x{shot.height} pixels. "
         "Coordinates stay those of the screenshot, not of this picture."
     )
     return ActionResult(said, shot=shot)
@@ -222,7 +223,7 @@ async def _store_picture(action: ActionContext, result: ActionResult, shot: Shot
         taken.path = str(saved)
         said += f" Saved as {saved}."
     said += action.context.take_notes(action.page)
-    acted = ComputerOutput(message=said, action=action.given.action, tab_id=action.page.tab_id, picture=taken)
+    acted = ComputerOutput(message=said, action=action.given.action, tab_id=action.page.number, picture=taken)
     link = Link(picture.uri, name, shot.mime_type, len(shot.data))
     return ToolResult(acted, images=[Image(shot.data, shot.mime_type)], links=[link])
 
@@ -234,11 +235,11 @@ async def _wait_seconds(given: Computer, context: CallContext, place: TabRef) ->
     """Wait without touching the page."""
     if isinstance(given.duration, UnsetType):
         raise ToolError("wait needs duration, in seconds (at most 30).")
-    tab_id, tabs = place.tab.tab_id, place.browser.tabs
+    tab_id, tabs, number = place.tab.tab_id, place.browser.tabs, context.show_tab(place)
     until = trio.current_time() + given.duration
     if await context.services.news.wait_until(lambda: tab_id not in tabs, until=until):
-        raise ToolError(f"Tab {tab_id} was closed meanwhile. tabs_context lists your tabs.")
-    acted = ComputerOutput(message=f"Waited {given.duration:g} s.", action="wait", tab_id=tab_id)
+        raise ToolError(f"Tab {number} was closed meanwhile. tabs_context lists your tabs.")
+    acted = ComputerOutput(message=f"Waited {given.duration:g} s.", action="wait", tab_id=number)
     if page := context.state.pages.get((place.browser.host, tab_id)):
         acted.message += context.take_notes(page)
     return ToolResult(acted)

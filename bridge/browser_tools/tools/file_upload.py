@@ -208,7 +208,7 @@ async def _give_files(
     await gif_creator.after_action(context, page, label)
     told = UploadOutput(
         message=message + context.take_notes(page),
-        tab_id=page.tab_id,
+        tab_id=page.number,
         files=taken.accepted,
         role=taken.role,
         name=taken.name,

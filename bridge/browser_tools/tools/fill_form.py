@@ -150,7 +150,7 @@ def _check_fields(fields: list[Field]) -> None:
 
 def _of_tab(page: Page) -> dict[str, Any]:
     """Return the arguments of a tool that works for this one: it reports the changes itself."""
-    return {"tabId": page.tab_id, "difference": False}
+    return {"tabId": page.number, "difference": False}
 
 
 async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float, str]:
@@ -258,7 +258,7 @@ def _make_output(
     message: str, page: Page, filled: list[_FieldResult], *, is_submitted: bool
 ) -> FillFormOutput:
     fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each, _ in filled]
-    return FillFormOutput(message=message, tab_id=page.tab_id, filled=fields, submitted=is_submitted)
+    return FillFormOutput(message=message, tab_id=page.number, filled=fields, submitted=is_submitted)
 
 
 TOOLS = (

@@ -98,7 +98,7 @@ async def find_elements(given: Find, context: CallContext) -> ToolResult:
     page = await context.open_page(given.tab_id)
     frames = readable_frames(context, await page.find_frames())
     if context.prompts.supports_sampling and (
-        chosen := await choose_by_model(context, page.tab_id, given.query)
+        chosen := await choose_by_model(context, page.number, given.query)
     ):
         return _make_result(
             context, page, frames, given.query, _Outcome(_chosen_matches(frames, chosen), len(chosen))
@@ -149,7 +149,7 @@ def _make_result(
 ) -> ToolResult:
     told = FindOutput(
         message=_format_message(query, outcome) + context.take_notes(page),
-        tab_id=page.tab_id,
+        tab_id=page.number,
         matches=outcome.matches,
         found=outcome.count,
         near=outcome.near,

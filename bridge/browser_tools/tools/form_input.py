@@ -85,7 +85,7 @@ async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     await gif_creator.after_action(context, page, f"form_input {what}")
     told = FillOutput(
         message=_format_message(what, ref, filled) + context.take_notes(page),
-        tab_id=page.tab_id,
+        tab_id=page.number,
         ref=str(ref),
         role=filled.role,
         name=filled.name,
@@ -117,7 +117,7 @@ def _make_interrupted(context: CallContext, page: Page, ref: Ref, dialog: Dialog
     """Return the result for a dialog that the page opened because of the new value."""
     told = FillOutput(
         message=f"The value was given to {ref}. {dialog}{context.take_notes(page)}",
-        tab_id=page.tab_id,
+        tab_id=page.number,
         ref=str(ref),
         role="",
         name="",

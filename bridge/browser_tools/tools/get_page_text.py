@@ -77,12 +77,12 @@ async def get_page_text(given: GetPageText, context: CallContext) -> ToolResult:
         if inner:
             text, source = f"{text}\n\n{inner}".strip(), "frames"
     if start and len(text) <= start:
-        raise ToolError(f"The text of tab {page.tab_id} has {len(text)} characters: give a smaller offset.")
+        raise ToolError(f"The text of tab {page.number} has {len(text)} characters: give a smaller offset.")
     text = text[start:]
     told = PageText(
         message=_format_message(page, text, _of_what(said.source, source), most if is_cut else 0)
         + context.take_notes(page),
-        tab_id=page.tab_id,
+        tab_id=page.number,
         title=said.title,
         url=said.url,
         source=source,
@@ -131,10 +131,10 @@ def _format_message(page: Page, text: str, of_what: str, cut_at: int) -> str:
     """Describe the text; `cut_at` is where it was cut off, 0 if it was not."""
     if not text:
         return (
-            f"Tab {page.tab_id} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
+            f"Tab {page.number} shows no text, or none yet. A screenshot shows what is drawn; read_page what "
             "can be used."
         )
-    message = f"{of_what} in tab {page.tab_id}: {len(text)} characters."
+    message = f"{of_what} in tab {page.number}: {len(text)} characters."
     return f"{message} More was cut off: offset {cut_at} continues." if cut_at else message
 
 

@@ -97,11 +97,11 @@ class _UnparsedError(_ThrownError):
 async def javascript_tool(given: Script, context: CallContext) -> ToolResult:
     """Run it, and tell what came of it."""
     place = await context.use_tab(given.tab_id)
-    page, tab_id = context.page_of(place), place.tab.tab_id
+    page = context.page_of(place)
     script = await _compile_script(page, given.text, most_chars(given.max_chars))
-    told = await _run_script(page, script, tab_id)
+    told = await _run_script(page, script, page.number)
     if page.origin and not context.may_see(page.origin):  # Its document is unknown by now.
-        told = ScriptOutput(message=_LED_AWAY, tab_id=tab_id, type="none")
+        told = ScriptOutput(message=_LED_AWAY, tab_id=page.number, type="none")
     if told.type != "none" or not page.dialog:
         await page.wait_settled()
     told.message += context.take_notes(page)

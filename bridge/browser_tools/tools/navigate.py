@@ -104,14 +104,15 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
     finally:
         if page:
             context.take_notes(page)  # that it has gone there is no news
-    await _check_arrival(context, here)
+    number = context.show_tab(place)
+    await _check_arrival(context, here, number)
     with suppress(ToolError):  # without DevTools there are no pictures
         shown = context.page_of(place)
         bind_document((shown.host, shown.tab_id), here.document_id)
         await gif_creator.after_action(context, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
-    message = f"Tab {here.tab_id} is at {brief_address(here.url)}.{_STILL_LOADING * here.loading}"
-    told = NavigateOutput(message=message, tab_id=here.tab_id, url=url, title=title, loading=here.loading)
+    message = f"Tab {number} is at {brief_address(here.url)}.{_STILL_LOADING * here.loading}"
+    told = NavigateOutput(message=message, tab_id=number, url=url, title=title, loading=here.loading)
     said = "\n".join(filter(None, [rest_of_address(url), title]))
     return ToolResult(told, said, origins.get_origin(here.url))
 
@@ -142,15 +143,16 @@ async def _without_page(context: CallContext, place: TabRef, page: Page | None, 
     """
     tab = place.browser.tabs.get(place.tab.tab_id, place.tab)
     url = single_line(tab.url, MAX_URL)
-    stays = f" Tab {tab.tab_id} stays where it was."
+    number = context.show_tab(place)
+    stays = f" Tab {number} stays where it was."
     if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
         raise ToolError(text + stays)
     message = f"That address is no page.{context.take_notes(page)}{stays}"
     if context.may_read(origins.get_tab_origin(tab)):
-        return ToolResult(NavigateOutput(message=message, tab_id=tab.tab_id, url=url, title=tab.title))
+        return ToolResult(NavigateOutput(message=message, tab_id=number, url=url, title=tab.title))
     return ToolResult(
-        NavigateOutput(message=message, tab_id=tab.tab_id, url=origins.get_tab_origin(tab), title="")
+        NavigateOutput(message=message, tab_id=number, url=origins.get_tab_origin(tab), title="")
     )
 
 
@@ -158,7 +160,7 @@ async def _not_loaded(context: CallContext, place: TabRef, error: CallError) -> 
     detail = error.detail.rstrip(".")
     if error.code == Code.TIMED_OUT:
         detail += await _after_a_wait(context, place)
-    return f"{detail}. Look at tab {place.tab.tab_id} (screenshot), check the address, or try later."
+    return f"{detail}. Look at tab {context.show_tab(place)} (screenshot), check the address, or try later."
 
 
 async def _after_a_wait(context: CallContext, place: TabRef) -> str:
@@ -186,18 +188,19 @@ async def _step_history(
     except CallError as error:
         if error.code != Code.INVALID_PARAMS:
             raise
-        text = f"Tab {place.tab.tab_id} stays where it is: its history ends here. navigate to a URL instead."
+        tab = context.show_tab(place)
+        text = f"Tab {tab} stays where it is: its history ends here. navigate to a URL instead."
         raise ToolError(text) from None
 
 
-async def _check_arrival(context: CallContext, here: wire.Navigated) -> None:
+async def _check_arrival(context: CallContext, here: wire.Navigated, number: int) -> None:
     """Check the final address: a page may redirect, and its address is reported only if it is allowed."""
     try:
         await context.admit(here.url)
     except CallError as error:
         there = origins.format_origin(origins.get_origin(here.url))
         raise ToolError(
-            f"Tab {here.tab_id} was sent on to {there}, and your rules hide that page: "
+            f"Tab {number} was sent on to {there}, and your rules hide that page: "
             f"{error.detail}. navigate to another address, or close the tab."
         ) from None
 

@@ -82,8 +82,8 @@ async def read_console_messages(given: ReadConsole, context: CallContext) -> Too
         capture.clear()
         sentences.append("All are forgotten now.")
     told = Messages(
-        message=join_sentences(sentences, place.tab.tab_id),
-        tab_id=place.tab.tab_id,
+        message=join_sentences(sentences, page.number),
+        tab_id=page.number,
         messages=messages,
         found=found,
         untrusted=("messages",),

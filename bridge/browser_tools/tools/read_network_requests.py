@@ -109,8 +109,8 @@ async def read_network_requests(given: ReadNetwork, context: CallContext) -> Too
         capture.clear()
         sentences.append("All are forgotten now.")
     told = Requests(
-        message=join_sentences(sentences, place.tab.tab_id),
-        tab_id=place.tab.tab_id,
+        message=join_sentences(sentences, page.number),
+        tab_id=page.number,
         requests=requests,
         found=found,
         content=content,

@@ -165,7 +165,7 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
     outline = str(reading.outline)
     told = PageRead(
         message=_read_message(page, seen, reading) + context.take_notes(page),
-        tab_id=page.tab_id,
+        tab_id=page.number,
         title=seen.title,
         url=seen.url,
         viewport=seen.viewport,
@@ -181,7 +181,7 @@ def _read_message(page: Page, seen: DocumentLines, reading: OutlineReading) -> s
     outline, query, most = reading.outline, reading.options.query, reading.options.max_chars
     lines = f"{len(outline)} lines" if len(outline) != 1 else "1 line"
     scroll = seen.viewport.describe_scroll()
-    message = f"Tab {page.tab_id}{scroll and f', {scroll}'}: {lines}."
+    message = f"Tab {page.number}{scroll and f', {scroll}'}: {lines}."
     if not len(outline) and query:
         message += " No line has these words: try fewer, or find, which looks for similar ones."
     elif not len(outline):
@@ -253,7 +253,7 @@ def refuse_pdf(page: Page, *, is_pdf: bool) -> None:
     """
     if is_pdf:
         raise ToolError(
-            f"Tab {page.tab_id} shows a PDF in the browser's own viewer, whose text cannot be read there. "
+            f"Tab {page.number} shows a PDF in the browser's own viewer, whose text cannot be read there. "
             "computer with action screenshot shows it, scroll and the keys PageDown and End move in it; or "
             "download the file from its address and read it with what you have for PDFs."
         )

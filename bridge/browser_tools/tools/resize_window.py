@@ -55,7 +55,7 @@ async def resize_window(given: ResizeWindow, context: CallContext) -> ToolResult
         after = await _wait_view(context, place, other_than=before)
     told = ResizeOutput(
         message=_format_message(given, window, before, after),
-        tab_id=place.tab.tab_id,
+        tab_id=context.show_tab(place),
         width=window.width,
         height=window.height,
         viewport_width=after.width if after else None,

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from bridge import origins
 from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.hub.registry import Browser
@@ -90,21 +91,21 @@ async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResu
 async def tabs_create(_given: NoArguments, context: CallContext) -> ToolResult:
     """One more."""
     place = await context.new_tab()
-    tab = place.tab
-    message = f"Opened tab {tab.tab_id}, empty. navigate loads a page in it."
-    return ToolResult(NewTab(message=message, tab_id=tab.tab_id, tab_group_id=tab.group_id))
+    number = context.show_tab(place)
+    message = f"Opened tab {number}, empty. navigate loads a page in it."
+    return ToolResult(NewTab(message=message, tab_id=number, tab_group_id=place.tab.group_id))
 
 
 async def tabs_close(given: CloseTab, context: CallContext) -> ToolResult:
     """One less."""
     place = await context.use_tab(given.tab_id, leaves=True)
-    tab_id, browser = place.tab.tab_id, place.browser
+    tab_id, browser, number = place.tab.tab_id, place.browser, context.show_tab(place)
     session = context.session.id if place.is_mine(context.session) else ""
     if page := context.state.pages.pop((browser.host, tab_id), None):
         page.release()
     await context.ask_browser(browser, "closeTab", wire.OfTab(session=session, tab_id=tab_id), wire.Nothing)
     await context.wait_condition(lambda: tab_id not in browser.tabs)
-    return ToolResult(CloseOutput(message=f"Closed tab {tab_id}.", tab_id=tab_id))
+    return ToolResult(CloseOutput(message=f"Closed tab {number}.", tab_id=number))
 
 
 def _own_tabs(context: CallContext, browser: Browser) -> list[wire.Tab]:
@@ -114,9 +115,10 @@ def _own_tabs(context: CallContext, browser: Browser) -> list[wire.Tab]:
 def _make_context(context: CallContext, browser: Browser) -> ToolResult:
     places = list(tab_access.visible_tabs(browser))
     mine = [place for place in places if place.is_mine(context.session)]
-    tabs = [_list_tab(context, place.tab) for place in mine]
+    tabs = [_list_tab(context, place) for place in mine]
     groups = [place.tab.group_id for place in mine if place.tab.owner == context.session.id]
-    chosen = context.state.tab_id if context.state.tab_id in {tab.tab_id for tab in tabs} else None
+    numbers = {place.tab.tab_id: tab.tab_id for place, tab in zip(mine, tabs, strict=True)}
+    chosen = None if context.state.tab_id is None else numbers.get(context.state.tab_id)
     selected = chosen if chosen is not None else (tabs[0].tab_id if tabs else None)
     others = len(places) - len(mine)
     told = Context(
@@ -131,12 +133,13 @@ def _make_context(context: CallContext, browser: Browser) -> ToolResult:
     return ToolResult(told, page="\n".join(lines), origin="the pages' titles")
 
 
-def _list_tab(context: CallContext, tab: wire.Tab) -> ListedTab:
+def _list_tab(context: CallContext, place: TabRef) -> ListedTab:
+    tab = place.tab
     whose = "own" if tab.owner is not None else "handed over"
     title, url = single_line(tab.title, MAX_TITLE), tab.url[:MAX_URL]
     if not context.may_read(origins.get_tab_origin(tab)):
         title, url = "", origins.get_tab_origin(tab)
-    return ListedTab(tab.tab_id, title, url, whose, tab.status)
+    return ListedTab(context.show_tab(place), title, url, whose, tab.status)
 
 
 def _format_tab(tab: ListedTab, *, is_current: bool) -> str:

@@ -13,6 +13,7 @@ from bridge import origins
 from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.permissions import AccessRequest, Decision
+from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools.navigate import address_to_open, complete_address
@@ -192,20 +193,25 @@ def _access_requests(given: CheckPermissions, context: CallContext) -> Iterator[
             origins.get_origin(url) or url,
             AccessRequest(context.current_browser(), origins.get_origin(url)),
         )
-    tab_id = given.tab_id if given.tab_id is not UNSET or given.url is not UNSET else _current_page(context)
-    if isinstance(tab_id, int):
-        place = tab_access.find_tab(context.services.registry, context.state, context.session, tab_id)
+    place = _current_place(context) if given.url is UNSET else None
+    if given.tab_id is not UNSET:
+        place = context.find_tab(given.tab_id)
+    if place is not None:
+        number = context.show_tab(place) if given.tab_id is UNSET else given.tab_id
         origin = origins.get_tab_origin(place.tab)
         leaves = context.tool.name in _LEAVING
         yield (
-            f"tab {tab_id} at {origin or 'an empty page'}",
+            f"tab {number} at {origin or 'an empty page'}",
             AccessRequest(place.browser, origin, place.tab, leaves),
         )
 
 
-def _current_page(context: CallContext) -> int | None:
-    browsers = tab_access.live_browsers(context.services.registry)
-    return context.state.tab_id if any(context.state.tab_id in browser.tabs for browser in browsers) else None
+def _current_place(context: CallContext) -> TabRef | None:
+    for browser in tab_access.live_browsers(context.services.registry):
+        tab = None if context.state.tab_id is None else browser.tabs.get(context.state.tab_id)
+        if tab is not None and not tab.incognito:
+            return TabRef(browser, tab)
+    return None
 
 
 TOOLS = (

@@ -137,7 +137,7 @@ async def wait_for(given: WaitFor, context: CallContext) -> ToolResult:
     assert waiting.page
     seconds = round(trio.current_time() - began, 1)
     message = f"It is so, after {seconds:g} s.{context.take_notes(waiting.page)}"
-    answer = ToolResult(WaitOutput(message=message, tab_id=waiting.page.tab_id, seconds=seconds))
+    answer = ToolResult(WaitOutput(message=message, tab_id=waiting.page.number, seconds=seconds))
     if given.difference is False:
         return answer
     return await page_changes.with_changes(context, waiting.page, answer)

@@ -141,8 +141,8 @@ def test_a_large_viewport_gives_a_bounded_picture_whose_pixels_are_clicked(tools
 
 def test_coordinates_mean_the_same_under_the_browsers_own_zoom(browsing: Browsing, tools: Tools) -> None:
     desk = Desk(tools, "canvas.html")
-    extension = extension_of(browsing)
-    extension.evaluate(f"chrome.tabs.setZoom({desk.tab_id}, 1.5)")
+    extension, tab_id = extension_of(browsing), browsing.browser_id_of(desk.tab_id)
+    extension.evaluate(f"chrome.tabs.setZoom({tab_id}, 1.5)")
     try:
         desk.tab.evaluate(_BLUE_SQUARE)
         shown = picture(desk.do("screenshot")).convert("RGB")
@@ -150,7 +150,7 @@ def test_coordinates_mean_the_same_under_the_browsers_own_zoom(browsing: Browsin
         assert shown.getpixel((90, 125)) != pytest.approx((0, 0, 255), abs=12)
         assert "Clicked the paragraph at (125, 125)" in desk.do("left_click", coordinate=[125, 125]).text
     finally:
-        extension.evaluate(f"chrome.tabs.setZoom({desk.tab_id}, 1)")
+        extension.evaluate(f"chrome.tabs.setZoom({tab_id}, 1)")
 
 
 @pytest.mark.parametrize("pinch", [1, 2])
@@ -543,7 +543,8 @@ def test_what_opens_outside_of_the_page_is_said(tools: Tools) -> None:
 def test_waiting_ends_early_only_if_the_tab_goes(browsing: Browsing, tools: Tools) -> None:
     desk = Desk(tools, "index.html")
     assert desk.do("wait", duration=0.01).text == "Waited 0.01 s."
-    extension_of(browsing).evaluate(f"void setTimeout(() => chrome.tabs.remove({desk.tab_id}), 1000)")
+    tab_id = browsing.browser_id_of(desk.tab_id)
+    extension_of(browsing).evaluate(f"void setTimeout(() => chrome.tabs.remove({tab_id}), 1000)")
     assert "closed" in desk.refused("wait", duration=29)
 
 
@@ -581,12 +582,13 @@ def test_what_cannot_be_done_is_said_with_what_to_do(tools: Tools) -> None:
     for arguments, words in REFUSED:
         said = desk.refused(**arguments)
         assert words in said, arguments
-    assert "tabs_context" in tools.refused("computer", action="screenshot", tabId=1)
+    assert "tabs_context" in tools.refused("computer", action="screenshot", tabId=9999)
 
 
 def test_pages_of_the_browser_itself_are_left_alone(browsing: Browsing, tools: Tools) -> None:
     desk = Desk(tools, "index.html")
-    extension_of(browsing).evaluate(f"chrome.tabs.update({desk.tab_id}, {{ url: 'chrome://version' }})")
+    tab_id = browsing.browser_id_of(desk.tab_id)
+    extension_of(browsing).evaluate(f"chrome.tabs.update({tab_id}, {{ url: 'chrome://version' }})")
     said = desk.refused("screenshot")
     assert "cannot be controlled" in said
     assert "navigate to a web page" in said

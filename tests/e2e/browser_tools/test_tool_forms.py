@@ -192,7 +192,7 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
         ({"ref": stale}, "value is missing"),
         ({"ref": stale, "value": None}, "value is true or false or a number or text, not null"),
         ({"ref": stale, "value": ["x"]}, "value is true or false or a number or text, not a list"),
-        ({"ref": stale, "value": "x", "tabId": 1}, "tabs_context lists your tabs"),
+        ({"ref": stale, "value": "x", "tabId": 9999}, "tabs_context lists your tabs"),
     ):
         assert said in tools.refused("form_input", **arguments)
 

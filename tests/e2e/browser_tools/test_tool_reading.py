@@ -299,21 +299,17 @@ def test_a_crashed_tab_is_told_and_read_again_after_it_was_loaded(tools: Tools, 
     assert "The keeper's winter" in outline(tools)
 
 
-def own_tabs(tools: Tools) -> set[int]:
-    return {tab["tabId"] for tab in tools.done("tabs_context").structured["availableTabs"]}
-
-
 def test_a_tab_that_the_browser_has_put_to_sleep_is_loaded_again(tools: Tools, browsing: Browsing) -> None:
     tab_id = tools.open_site("article.html")
-    before = own_tabs(tools)
-    (worker,) = browsing.browser.targets("service_worker")
-    browsing.browser.attach(worker["targetId"]).evaluate(f"chrome.tabs.discard({tab_id}).then(() => null)")
+    browser_id = browsing.browser_id_of(tab_id)
+    browsing.ask_extension(f"chrome.tabs.discard({browser_id}).then(() => null)")
     until = monotonic() + SECONDS
-    while not (asleep := own_tabs(tools) - before):  # the browser gives it another id
+    while browsing.browser_id_of(tab_id) == browser_id:  # the browser gives it another id
         assert monotonic() < until
-    read = tools.done("read_page", tabId=asleep.pop())
+    read = tools.done("read_page", tabId=tab_id)
     assert "The keeper's winter" in read.structured["outline"]
-    assert "tabs_context lists your tabs" in tools.refused("read_page", tabId=tab_id)
+    assert read.structured["tabId"] == tab_id
+    assert "tabs_context lists your tabs" in tools.refused("read_page", tabId=browser_id)
 
 
 def test_a_dialog_that_is_open_has_to_be_answered_first(tools: Tools) -> None:
@@ -348,10 +344,10 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
             {"selector": "#a"},
             'unknown argument "selector"; known: tabId, filter, depth, ref_id, max_chars',
         ),
-        ("read_page", {"tabId": 1}, "tabs_context lists your tabs"),
+        ("read_page", {"tabId": 9999}, "tabs_context lists your tabs"),
         ("find", {"query": ""}, "query has at least 1 character"),
         ("find", {}, "query is missing"),
-        ("find", {"query": "a", "tabId": 1}, "tabs_context lists your tabs"),
+        ("find", {"query": "a", "tabId": 9999}, "tabs_context lists your tabs"),
         ("get_page_text", {"max_chars": 0}, "max_chars is at least 1"),
         ("get_page_text", {"tabId": "one"}, "tabId is a whole number, not text"),
     ):

@@ -409,7 +409,7 @@ async def test_what_it_says_about_itself_is_cut_and_cleaned(
         async with chain.client() as client:
             await opened(chain, browser, client, kind, kind)
             said = await description(client, chain.name(kind))
-            assert said.startswith(f"{mark_of(chain.pages)} [tab 1")
+            assert said.startswith(f"{mark_of(chain.pages)} [tab {chain.tabs_before + 1}")
             assert len(said) < 2500
             assert all(char.isprintable() or char == "\n" for char in said)
             assert (await call(client, chain.name(kind)))[0] is False

@@ -1,4 +1,4 @@
-"""Names of page tools in two real profiles: they outlive tabs, bridges and browsers.
+"""Names and numbers of tabs in two real profiles: they outlive tabs, bridges, workers and browsers.
 
 The mcp package's own client reads and calls them.
 """
@@ -6,11 +6,13 @@ The mcp package's own client reads and calls them.
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import trio
 from mcp import Client
 
-from full_chain import Chain, call, page_tools, until_listed
+from full_chain import EXTENSION, Chain, call, page_tools, until_listed
 
 TOOLS = 6
 """Of tabserver.html."""
@@ -51,12 +53,99 @@ async def test_the_first_profile_keeps_its_names_and_both_keep_theirs_over_resta
     assert [row["marked"] for row in stored] == [False, True]
 
 
+async def test_a_number_of_two_profiles_is_answered_with_its_candidates_until_a_browser_is_chosen(
+    chain: Chain,
+) -> None:
+    """The user lets the client use all tabs, so that it can mean those of either profile."""
+    chain.settings["MCPB_BROWSER_TABS"] = "any"
+    with trio.fail_after(BOUND_S):
+        async with chain.browser("work") as work, chain.browser("home") as home, chain.client() as client:
+            for browser in (work, home):
+                await chain.open(browser, "plain.html")
+            devices = await until_browsers(client, 2)
+            text = ""
+            while "is a tab of several browsers" not in text:  # the tabs are announced one after the other
+                is_error, text = await call(client, "get_page_text", tabId=1)
+            assert is_error
+            ids = [int(each) for each in re.findall(r"(\d+) in ", text)]
+            assert len(set(ids)) == 2
+            read = await structured(client, "get_page_text", tabId=ids[0])
+            assert read["tabId"] == ids[0], "its number would be ambiguous"
+            for device in devices:
+                await structured(client, "select_browser", deviceId=device)
+                assert (await structured(client, "get_page_text", tabId=1))["tabId"] == 1
+
+
+async def test_a_tab_has_one_number_for_all_sessions_in_names_and_results(chain: Chain) -> None:
+    with trio.fail_after(BOUND_S):
+        async with chain.browser() as browser, chain.client() as client, chain.client() as other:
+            await chain.open(browser, "plain.html")
+            opened = await until_opened(client, f"{chain.pages}/tabserver.html?mine")
+            assert opened == 2
+            for each in (client, other):
+                names = await until_listed(each, lambda names: len(names) == TOOLS)
+                assert chain.name("whoami", 2) in names
+            listed = await structured(client, "tabs_context")
+            assert [each["tabId"] for each in listed["availableTabs"]] == [listed["selectedTabId"]] == [2]
+            assert (await structured(client, "read_page", tabId=2))["message"].startswith("Tab 2")
+            is_error, text = await call(other, "read_page", tabId=2)
+            assert is_error
+            assert "tab 2 belongs to another client" in text
+            assert "No such tab: tab 3." in (await call(client, "read_page", tabId=3))[1]
+
+
+async def test_a_number_is_not_given_again_and_stays_over_restarts_of_worker_and_extension(
+    chain: Chain,
+) -> None:
+    with trio.fail_after(BOUND_S):
+        async with chain.browser() as browser, chain.client() as client:
+            first = await chain.open(browser, "tabserver.html?first")
+            await until_listed(client, lambda names: len(names) == TOOLS)
+            second = await chain.open(browser, "tabserver.html?second")
+            await until_listed(client, lambda names: len(names) == 2 * TOOLS)
+            await second.close()
+            await until_listed(client, lambda names: len(names) == TOOLS)
+            await chain.open(browser, "tabserver.html?third")
+            names = await until_listed(client, lambda names: len(names) == 2 * TOOLS)
+            assert {chain.name("whoami", 1), chain.name("whoami", 3)} < names
+            await browser.stop_workers()
+            await until_where(client, chain.name("whoami", 3), "third")
+            await first.load(f"{chain.pages}/tabserver.html?first")
+            assert await until_listed(client, lambda names: len(names) == 2 * TOOLS) == names
+            await browser.load_extension(EXTENSION)
+            await until_where(client, chain.name("whoami", 3), "third")
+            await chain.open(browser, "tabserver.html?fourth")
+            names = await until_listed(client, lambda names: len(names) == 3 * TOOLS)
+            assert {chain.name("whoami", tab) for tab in (1, 3, 4)} < names
+
+
 # ── Helpers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def name_of(tool: str, names: set[str]) -> str:
     (name,) = (name for name in names if name.endswith(f"_{tool}"))
     return name
+
+
+async def structured(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    return dict(result.structured_content or {})
+
+
+async def until_opened(client: Client, url: str) -> int:
+    """Open an address once the browser is connected; the number of its tab."""
+    await until_browsers(client, 1)
+    return int((await structured(client, "navigate", url=url))["tabId"])
+
+
+async def until_browsers(client: Client, count: int) -> list[str]:
+    """The deviceIds, once so many browsers are connected."""
+    while True:
+        listed = (await structured(client, "list_connected_browsers"))["browsers"]
+        if len(listed) == count:
+            return [each["deviceId"] for each in listed]
+        await trio.sleep(0.02)
 
 
 async def until_where(client: Client, name: str, query: str) -> None:

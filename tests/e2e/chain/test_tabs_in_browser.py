@@ -62,7 +62,7 @@ async def test_a_name_with_a_tab_hits_that_tab_and_one_without_the_tab_that_is_s
                 other = await browser.open_page(f"{elsewhere}/tabserver.html?other")
                 names = await until_listed(client, exactly(4 * TOOLS))
                 port = elsewhere.rpartition(":")[2]
-                assert f"website_tool_localhost_{port}_tab1_whoami" in names
+                assert f"website_tool_localhost_{port}_tab4_whoami" in names
                 for tab, query in enumerate(("first", "second", "third"), 1):
                     assert await where(client, chain.name("whoami", tab)) == query
                 await show(first)

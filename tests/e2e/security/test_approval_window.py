@@ -437,7 +437,8 @@ def test_page_tools_that_need_consent_run_only_after_the_user_allows_them(
     page = set_tool_page(hosts, host, "/", {"name": "buy"})
     if is_framed:
         page = hosts.set_page("news.localhost", "/", f"<iframe src={page}></iframe>")
-    tab, name = browsing.browser.open(page), public_name(hosts, host, "buy")
+    tab = browsing.browser.open(page)
+    name = public_name(hosts, host, "buy", browsing.number_of(tab))
     with browsing.client("Declined") as declined, browsing.client("Claude Code") as tools:
         until_named(browsing, declined, name)
         until_named(browsing, tools, name)
@@ -477,7 +478,8 @@ def test_a_consequential_page_tool_runs_once_for_each_time_that_the_user_allows_
 ) -> None:
     write_config(browsing, 'sites = "any"')
     tool = {"name": "pay", "annotations": {"consequentialHint": True}}
-    tab, name = browsing.browser.open(set_tool_page(hosts, PAY, "/", tool)), public_name(hosts, PAY, "pay")
+    tab = browsing.browser.open(set_tool_page(hosts, PAY, "/", tool))
+    name = public_name(hosts, PAY, "pay", browsing.number_of(tab))
     target = ""
     with browsing.client("Claude Code") as tools:
         until_listed(browsing, tools, name)

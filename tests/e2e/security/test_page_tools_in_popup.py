@@ -41,7 +41,7 @@ def choose(popup: Tab, value: str) -> None:
 
 def test_the_popup_turns_a_site_s_tools_off_and_on(browsing: Browsing, hosts: LoggedHosts) -> None:
     tab = browsing.browser.open(set_tool_page(hosts, "shop.localhost", "/", {"name": "search"}))
-    name = public_name(hosts, "shop.localhost", "search")
+    name = public_name(hosts, "shop.localhost", "search", browsing.number_of(tab))
     with browsing.client() as tools:
         until_listed(browsing, tools, name)
         popup = popup_over(browsing, tab)
@@ -69,7 +69,7 @@ def test_a_foreign_frame_with_allow_tools_is_listed_unopened(browsing: Browsing,
     granted = set_tool_page(hosts, "pay.localhost", "/", {"name": "pay"})
     frame = f'<iframe src={granted} allow="tools"></iframe>'
     tab = browsing.browser.open(hosts.set_page("news.localhost", "/", frame))
-    name = public_name(hosts, "pay.localhost", "pay")
+    name = public_name(hosts, "pay.localhost", "pay", browsing.number_of(tab))
     with browsing.client() as tools:
         until_listed(browsing, tools, name)
         tools.done(name)

@@ -290,7 +290,7 @@ def test_the_popup_names_the_rule_and_releases_the_tab(
     popup.evaluate(
         "globalThis.port = chrome.runtime.connect({name: 'mcpb-popup'});"
         "port.onMessage.addListener((report) => (globalThis.report = report));"
-        f"port.postMessage({{type: 'watch', tabId: {tab_id}}}); 0"
+        f"port.postMessage({{type: 'watch', tabId: {browsing.browser_id_of(tab_id)}}}); 0"
     )
     blocked = popup.wait_until("globalThis.report?.blocked")
     assert (blocked["origin"], blocked["rule"]) == (bank, f'policy.deny has "{bank}"')

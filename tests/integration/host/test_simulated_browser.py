@@ -333,13 +333,13 @@ async def test_a_tab_that_is_handed_over_may_be_commanded_unless_it_is_another_s
         assert (await host.answer())["error"]["code"] == wire.Code.NOT_YOURS
 
 
-async def test_ordinals_count_within_a_domain_and_are_not_used_again(tmp_path: Path) -> None:
+async def test_tabs_are_counted_in_their_profile_and_no_number_is_used_again(tmp_path: Path) -> None:
     async with played(tmp_path) as (browser, _):
         first = browser.add_tab("http://localhost:8123/")
         browser.remove_tab(first)
         again = browser.add_tab("http://localhost:8123/other")
         elsewhere = browser.add_tab("https://example.com/")
-        assert [tab.state.ordinal for tab in (first, again, elsewhere)] == [1, 2, 1]
+        assert [tab.state.ordinal for tab in (first, again, elsewhere)] == [1, 2, 3]
 
 
 async def test_a_request_in_pieces_is_joined(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ HANDED_OVER = at(f"{SHOP}/", 4, handed_over=True)
             3,
             "tab 3 is the user's own. Nothing was run. They can hand it over in the extension's popup",
         ),
-        ("own", 7, "No such tab: tab 7. Nothing was run. tabs_context lists your tabs; the"),
+        ("own", 7, "No such tab: tab 7. Nothing was run. tabs_context lists your tabs."),
     ],
 )
 async def test_a_tab_that_is_not_the_session_s_is_refused_with_what_can_be_done(
