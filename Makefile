@@ -28,17 +28,20 @@ demo:
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
 groups = test-security-once test-integration test-e2e-chain test-e2e-tools test-e2e-firefox test-unit \
 	test-contract check test-architecture
+progress = .venv/bin/python tests/support/run_progress.py $(MCPB_TEST_RESULTS)
 test: export MCPB_TEST_RESULTS = .test-results
 test:
 	@install/prepare.sh test
 	@rm -rf $(MCPB_TEST_RESULTS) && mkdir $(MCPB_TEST_RESULTS) && date +%s >$(MCPB_TEST_RESULTS)/started
-	@$(MAKE) --no-print-directory -j3 --output-sync=line $(groups:%=try-%)
-	@$(MAKE) --no-print-directory try-test-machine
+	@$(MAKE) --no-print-directory -j3 --output-sync=line $(groups:%=try-%) 2>&1 | $(progress)
+	@$(MAKE) --no-print-directory try-test-machine 2>&1 | $(progress)
 	@.venv/bin/python tests/support/run_summary.py $(MCPB_TEST_RESULTS)
 
-# A group that fails is noted for the summary.
+# A group is noted while it runs, for the progress, and if it fails, for the summary.
 try-%:
+	@date +%s >$(MCPB_TEST_RESULTS)/running-$*
 	@$(MAKE) --no-print-directory $* || echo $* >>$(MCPB_TEST_RESULTS)/failed
+	@rm -f $(MCPB_TEST_RESULTS)/running-$*
 
 # A group reports to the summary, if there is one.
 pytest = .venv/bin/pytest -q $(if $(MCPB_TEST_RESULTS),--junitxml=$(MCPB_TEST_RESULTS)/$@.xml)

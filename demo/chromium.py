@@ -11,6 +11,7 @@ The browser ends when the pipe closes, by `close` or because this process died.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from typing import Any
 import trio
 
 from demo.devtools import BrowserGoneError, DevTools, DevToolsError, Params
+from native_host.protocol.untrusted_text import single_line
+from native_host.system.untrusted_files import whole
 
 EXECUTABLES = (
     "chromium",
@@ -290,6 +293,18 @@ async def _first_answer(devtools: DevTools, executable: Path) -> str:
         ) from None
     version: str = answer["product"]
     return version
+
+
+_FATAL = re.compile(r"^\[[^\]]*:FATAL:[^\]]*\] *(.+)$", re.MULTILINE)
+"""Line of Chromium's log that ends it."""
+_MOST_LOG_BYTES = 1024 * 1024
+_MOST_REASON_CHARS = 300
+
+
+def startup_failure(log: Path) -> str:
+    """Return Chromium's own reason from its stderr, such as `No usable sandbox!…`; empty without one."""
+    text = (whole(log, _MOST_LOG_BYTES) or b"").decode(errors="replace")
+    return single_line(found[1], _MOST_REASON_CHARS) if (found := _FATAL.search(text)) else ""
 
 
 def _sandbox() -> Sequence[str]:

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 import trio
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.types import Tool
 
 from demo import shop
-from demo.chromium import ChromiumError, find_chromium
+from demo.chromium import ChromiumError, find_chromium, startup_failure
 from demo.devtools import BrowserGoneError, DevToolsError
 from demo.environment import Place, Shop, shop_in_chromium, simulated_shop
+from demo.progress import show_progress
 from demo.temporary_directory import throw_away_directory
 from install.interpreter import InterpreterError
 from install.plan.apply import ApplyError
@@ -105,10 +107,12 @@ async def _play_in(place: Place) -> None:
     print("mcpb demo: the tools of a web page, called by an MCP client\n")
     place.register_host()
     async with AsyncExitStack() as stack:
-        open_shop = await _open_shop(stack, place)
-        client = await stack.enter_async_context(_client(place))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        open_shop = await _open_shop(stack, nursery, place)
+        with show_progress(nursery, "Starting mcpb bridge"):
+            client = await stack.enter_async_context(_client(place))
         _print_cast(open_shop, client)
-        names = await _listed_tools(client)
+        names = await _listed_tools(nursery, client)
         for own_name, arguments in CALLS:
             await _call(client, names[own_name], arguments)
         await _check_page(open_shop)
@@ -116,7 +120,7 @@ async def _play_in(place: Place) -> None:
             await _act(client, open_shop.url)
 
 
-async def _open_shop(stack: AsyncExitStack, place: Place) -> Shop:
+async def _open_shop(stack: AsyncExitStack, nursery: trio.Nursery, place: Place) -> Shop:
     """In a real browser if there is one that starts, else in the simulated one."""
     executable = find_chromium()
     if executable is None:
@@ -124,9 +128,10 @@ async def _open_shop(stack: AsyncExitStack, place: Place) -> Shop:
         print("through the real native host.\n")
         return await stack.enter_async_context(simulated_shop(place))
     try:
-        return await stack.enter_async_context(shop_in_chromium(place, executable))
+        with show_progress(nursery, f"Starting {executable}"):
+            return await stack.enter_async_context(shop_in_chromium(place, executable))
     except* (ChromiumError, DevToolsError) as group:
-        reason = "; ".join(_sentence(error) for error in _leaves(group))
+        reason = startup_failure(place.browser_log) or "; ".join(map(_sentence, _leaves(group)))
     print(f"{executable} cannot be used here: {reason}")
     print("A simulated browser speaks in its place, through the real native host.\n")
     return await stack.enter_async_context(simulated_shop(place))
@@ -152,34 +157,39 @@ def _print_cast(open_shop: Shop, client: Client) -> None:
     print(f"  client   has started `mcpb bridge`; they speak MCP {client.protocol_version}")
 
 
-async def _listed_tools(client: Client) -> dict[str, str]:
-    """Public names by the page's own, once the page's tools are there."""
-    with trio.move_on_after(TOOLS_SECONDS):
-        async with client.listen(tools_list_changed=True) as changes:
-            while not (names := await _find_tools(client)):
-                await anext(changes)
-            return names
-    raise DemoError(f"the page's tools were not listed within {TOOLS_SECONDS:g} s")
-
-
-async def _find_tools(client: Client) -> dict[str, str]:
-    listed = (await client.list_tools()).tools
-    names = {own: tool.name for own in shop.tool_names() for tool in listed if tool.name.endswith(f"_{own}")}
-    if len(names) < len(shop.tool_names()):
-        return {}
-    print("\nThe client lists its tools:")
+async def _listed_tools(nursery: trio.Nursery, client: Client) -> dict[str, str]:
+    """Return public names by the page's own, once the page's tools are there."""
+    with show_progress(nursery, "Waiting for the page's tools"):
+        listed = await _wait_tools(client)
+    names = _own_names(listed)
+    print("\nThe client lists the tools of the page:")
     for tool in listed:
         if tool.name in names.values():
             print(f"  {tool.name}\n      {tool.title or tool.description}")
-    others = [tool.name for tool in listed if tool.name not in names.values()]
-    print(textwrap.fill(f"and {', '.join(others)}", 100, initial_indent="  ", subsequent_indent="      "))
+    print(f"and {len(listed) - len(names)} tools of mcpb for pages without tools.")
     return names
+
+
+async def _wait_tools(client: Client) -> list[Tool]:
+    with trio.move_on_after(TOOLS_SECONDS):
+        async with client.listen(tools_list_changed=True) as changes:
+            while True:
+                listed = (await client.list_tools()).tools
+                if len(_own_names(listed)) == len(shop.tool_names()):
+                    return listed
+                await anext(changes)
+    raise DemoError(f"the page's tools were not listed within {TOOLS_SECONDS:g} s")
+
+
+def _own_names(listed: Sequence[Tool]) -> dict[str, str]:
+    """Return the public names of the shop's tools by its own."""
+    return {own: tool.name for own in shop.tool_names() for tool in listed if tool.name.endswith(f"_{own}")}
 
 
 async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
     print(f"\nThe client calls {name} {msgspec.json.encode(arguments).decode()}")
     result = await client.call_tool(name, arguments)
-    says = "is refused" if result.is_error else "is answered"
+    says = "→ error" if result.is_error else "→ result"
     text = "\n".join(block.text for block in result.content if block.type == "text")
     print(textwrap.indent(f"{says}: {text}", "  "))
     return text

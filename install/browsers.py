@@ -6,7 +6,9 @@ Rows of the user's `browsers.toml`, in mcpb's home, are added or replace rows wi
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -161,6 +163,31 @@ def present_targets(browsers: Sequence[Browser], machine: Machine, exists: Exist
         if not browser.named_only
         for place in _used_places(browser, machine, browsers, exists)
     )
+
+
+def installed_browsers(browsers: Sequence[Browser], machine: Machine, exists: Exists) -> list[Browser]:
+    """Return the browsers whose programs are on `PATH`, on macOS in /Applications; used here or not."""
+    names = [program for browser in browsers for program in browser.programs]
+    if machine.system == "macos":
+        apps = [machine.root / "Applications" / f"{name}.app" for name in names]
+        programs = [app / app.stem for app in apps if exists(app)]
+    else:
+        path = machine.environ.get("PATH", os.defpath)
+        found = [shutil.which(name, path=path) for name in dict.fromkeys(names)]
+        programs = [Path(each) for each in found if each and not _is_snap(each)]
+    rows = [_row_of(program, browsers) for program in programs]
+    return list({row.name: row for row in rows if row and not row.named_only}.values())
+
+
+def _row_of(program: Path, browsers: Sequence[Browser]) -> Browser | None:
+    """Return the row of a program, by the file that its link names if a row has that."""
+    return browser_of_program(os.path.realpath(program), browsers) or browser_of_program(
+        str(program), browsers
+    )
+
+
+def _is_snap(program: str) -> bool:
+    return Path(program).is_relative_to("/snap") or os.path.realpath(program) == "/usr/bin/snap"
 
 
 def named_targets(

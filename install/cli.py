@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from install.browsers import Level, TableError, Target, known_browsers
+from install.browsers import Kind, Level, TableError, Target, known_browsers
+from install.checks.client_entries import find_client_entries
+from install.checks.loaded_extensions import find_loaded
+from install.extension_copies import removable_copies
 from install.host_manifest import caller_of
 from install.installation import InstallationPaths, RegisteredHost, system_home
 from install.interpreter import InterpreterError, current_interpreter, find_unreachable
@@ -26,25 +29,26 @@ from install.plan.steps import Plan, RemoveEmptyDirectory
 from install.removable_files import held_by_running_hosts, kept_files, left_by_dead_hosts, runtime_directories
 from install.skill_file import find_skills
 from install.targets import (
-    INSTALL,
-    SUDO_MCPB,
     Names,
     TargetSelection,
     UnknownBrowserError,
     as_registered,
     each_once,
+    install_command,
     option_for,
 )
 from install.wsl import is_wsl, make_recipe
 from native_host.ipc import named_sessions
 from native_host.system.home_layout import HomeLayout, foreign_home, is_home_chosen, mcpb_home
-
-UNINSTALL = "mcpb uninstall-native-host"
+from native_host.system.program_name import command_name, sudo_command
 
 _AFTERWARDS = """\
-A running browser with the extension connects within a minute, at once when you open the extension's popup.
-Without the extension yet: mcpb extension. A browser started with --user-data-dir looks only there: name it.
-Undo: """
+A running browser that has the extension connects within a minute, or at once when you open its popup.
+If you start your browser with --user-data-dir DIR, run: {called} install-native-host --user-data-dir DIR
+Undo: {undo}"""
+
+_LISTS: Mapping[Kind, str] = {"chromium": "chrome://extensions", "firefox": "about:addons"}
+"""Pages on which browsers list their extensions."""
 
 _TAKES_STRAYS = {"allow_extra_args": True}
 """They are refused all the same, by a text that knows browsers."""
@@ -177,16 +181,14 @@ def install_native_host(
         plan.notes += asked.choice.not_there(asked.named_targets(ledger))
     plan.notes += asked.choice.confinement_notes() if asked.level == "user" else []
     if plan.refusals and len(targets) > 1:
-        plan.refusals.append(f"To leave a browser out, name the others: {INSTALL} --browser NAME")
+        plan.refusals.append(f"To leave a browser out, name the others: {install_command()} --browser NAME")
     if not as_json and targets:
         click.echo(f"Register the native host with {_join_titles(targets)}")
     nothing_to_do = "Registered already." if is_wanted else "No browser is left to register with."
     _carry_out(plan, nothing_to_do, dry_run=dry_run, yes=yes, as_json=as_json)
     if is_wanted and not as_json and not dry_run:
-        click.echo(
-            _AFTERWARDS
-            + (f"{SUDO_MCPB} uninstall-native-host --system" if asked.level == "system" else UNINSTALL)
-        )
+        if not _is_idle(plan):
+            click.echo(_AFTERWARDS.format(called=command_name(), undo=asked.undo()))
         if is_wsl(asked.machine):
             click.echo("\n" + make_recipe(asked.choice.browsers, asked.machine, host.home.wrapper))
 
@@ -211,6 +213,7 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
         )
         plan.notes += _also_read_by(asked.choice.find_sharing(targets))
     else:
+        unchanged, changed = removable_copies(home.path) if asked.level == "user" else ({}, [])
         plan = _read_ledger(
             lambda: uninstall_plan.plan_uninstall(
                 home,
@@ -219,11 +222,31 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
                 kept=asked.belongings(home, purge=purge),
                 folders=asked.folders(home),
                 sessions=asked.sessions(),
+                copies=unchanged,
             )
         )
+        plan.notes += [f"{directory} has been changed, and stays" for directory in changed]
         plan.notes += asked.running_holds(home) if plan.steps else []
     plan.notes += _of_another_installation(home) if plan.steps else []
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)
+    if not (asked.names or asked.level == "system" or dry_run or as_json):
+        _print_remains(asked.machine, home.path)
+
+
+def format_remains(machine: Machine, home: Path) -> str:
+    """Return what an uninstallation leaves because it is in files of other programs; empty without it."""
+    loaded = dict.fromkeys((each.browser, each.kind) for each in find_loaded(machine, home))
+    lines = [f"  the extension in {browser}: remove it at {_LISTS[kind]}" for browser, kind in loaded]
+    lines += [
+        f"  the MCP server {entry.name} of {entry.client}: {entry.removal}"
+        for entry in find_client_entries(machine)
+    ]
+    return "\n".join(["Still there:", *lines]) if lines else ""
+
+
+def _print_remains(machine: Machine, home: Path) -> None:
+    if text := format_remains(machine, home):
+        click.echo(text)
 
 
 def check_home_owner() -> None:
@@ -311,9 +334,15 @@ class _CommandOptions:
         if os.geteuid() != 0:
             verb = click.get_current_context().info_name
             raise click.ClickException(
-                f"--system is for all users and needs root: {SUDO_MCPB} {verb} --system"
+                f"--system is for all users and needs root: {sudo_command()} {verb} --system"
             )
         return system_home(self.machine)
+
+    def undo(self) -> str:
+        """Return the command that undoes the registration."""
+        if self.level == "system":
+            return f"{sudo_command()} uninstall-native-host --system"
+        return f"{command_name()} uninstall-native-host"
 
     def host(self) -> RegisteredHost:
         """Return this installation of mcpb."""
@@ -359,10 +388,11 @@ class _CommandOptions:
     def no_browser(self) -> str:
         """Return the error that lists the directories."""
         if self.level == "system":
-            return f"no browser is installed here for all users. Name one: {INSTALL} --system --browser NAME"
+            name = f"{install_command()} --system --browser NAME"
+            return f"no browser is installed here for all users. Name one: {name}"
         return (
-            "no browser has been used here. Start yours once and run this again, or name it: "
-            f"{INSTALL} --browser chromium, or its folder: {INSTALL} --user-data-dir DIR. "
+            "no browser is installed here. Install one and run this again, or name it: "
+            f"{install_command()} --browser chromium, or its directory with --user-data-dir DIR. "
             "(mcpb looked for Chrome, Chromium, Firefox and their relatives.)"
         )
 
@@ -371,16 +401,16 @@ class _CommandOptions:
         if self.level == "system":
             return []
         found = [*left_by_dead_hosts(os.environ, home.path), *(kept_files(home.path) if purge else [])]
-        record = HomeLayout(home.path).state.skills
-        return [*found, *find_skills(home.path), *([record] if record.exists() else [])]
+        state = HomeLayout(home.path).state
+        records = [record for record in (state.skills, state.extensions) if record.exists()]
+        return [*found, *find_skills(home.path), *records]
 
     def running_holds(self, home: InstallationPaths) -> list[str]:
         """Return the files that running processes still use."""
         held = held_by_running_hosts(os.environ, home.path) if self.level == "user" else []
         return [
-            f"{folder} is in use by the native host of a running browser, or by what connects MCP clients to "
-            "Claude in Chrome (until 5 s after the last). To remove it as well, close them and run "
-            "this again"
+            f"{folder} is in use by a running browser, or by a client of Claude in Chrome (until 5 s after "
+            "its end). To remove it as well, close them and run this again"
             for folder in held
         ]
 
@@ -409,11 +439,11 @@ def _join_titles(targets: Sequence[Target]) -> str:
 
 def _why_left_out(target: Target, ledger: Ledger | None) -> str:
     """Empty where it is not."""
-    back = f"To bring it back: {INSTALL} {option_for(target)}"
+    back = f"To register it again: {install_command()} {option_for(target)}"
     if planning.is_removed(target, ledger):
-        return f"{target.title}: taken out earlier, and stays so. {back}"
+        return f"You removed {target.title} earlier. {back}"
     if planning.is_deleted(target, ledger, read_place):
-        return f"{target.title}: its manifest was deleted by hand, and is not written again unasked. {back}"
+        return f"The manifest of {target.title} was deleted by hand, and stays deleted. {back}"
     return ""
 
 
@@ -488,9 +518,14 @@ def _print_plan(plan: Plan, nothing_to_do: str) -> None:
         if not verb:
             click.echo(f"  {text}")
         else:
-            click.echo(f"  {click.style(verb.ljust(7), dim=verb == 'keep', bold=verb != 'keep')} {text}")
+            click.echo(f"  {_style_verb(verb)} {text}")
     if _is_idle(plan):
         click.echo(nothing_to_do)
+
+
+def _style_verb(verb: str) -> str:
+    """Return a verb in bold, or dim. An attribute that is False resets the others, so only one is named."""
+    return click.style(verb.ljust(7), dim=True) if verb == "keep" else click.style(verb.ljust(7), bold=True)
 
 
 def _is_idle(plan: Plan) -> bool:

@@ -2,7 +2,7 @@
 # Put the mcpb of this clone on this machine, into an environment of its own; run again, it upgrades.
 # install/uninstall.sh undoes it.
 #
-#     install/install.sh [--yes] [--prefix DIR]
+#     install/install.sh [--yes] [--prefix DIR] [--extension DIR]
 #
 # Everything is below one folder (~/.local/share/mcpb, or --prefix DIR), and reached through two links in
 # ~/.local/bin:
@@ -17,18 +17,6 @@
 set -eu
 
 oldest='(3, 11)'
-case ${HOME:-} in
-/*) ;;
-*) printf '%s\n' "HOME names no folder: set it to yours, then run this again." >&2 && exit 1 ;;
-esac
-data=${XDG_DATA_HOME:-}
-case $data in
-/*) ;;
-*) data=$HOME/.local/share ;; # what is relative is to be ignored
-esac
-prefix=$data/mcpb
-bin=$HOME/.local/bin
-yes=
 
 say() { printf '%s\n' "$@" >&2; }
 
@@ -45,7 +33,28 @@ quoted() {
     esac
 }
 
-usage="usage: install.sh [--yes] [--prefix DIR]"
+clone_scripts=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
+if ! [ -f "$clone_scripts/progress.sh" ] || ! grep -q '^name = "mcpb"' "$clone_scripts/../pyproject.toml" 2>/dev/null; then
+    fail "install.sh installs the clone of mcpb that it lies in, and it lies in no clone." \
+        "Clone mcpb, then run install/install.sh there. Nothing was changed."
+fi
+# shellcheck source-path=SCRIPTDIR source=home.sh
+. "$clone_scripts/home.sh"
+# shellcheck source-path=SCRIPTDIR source=progress.sh
+. "$clone_scripts/progress.sh"
+
+check_home
+data=${XDG_DATA_HOME:-}
+case $data in
+/*) ;;
+*) data=$HOME/.local/share ;; # what is relative is to be ignored
+esac
+prefix=$data/mcpb
+bin=$HOME/.local/bin
+yes=
+extension=
+
+usage="usage: install.sh [--yes] [--prefix DIR] [--extension DIR]"
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -58,16 +67,25 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --prefix=?*) prefix=${1#*=} ;;
+    --extension)
+        case ${2:-} in
+        '' | -*) fail "--extension needs a folder. $usage" ;;
+        esac
+        extension=$2
+        shift
+        ;;
+    --extension=?*) extension=${1#*=} ;;
     --help | -h)
         cat <<EOF
 $usage
 
 Installs mcpb from this clone, or upgrades it, registers it with your browsers and copies the extension.
 
-  --yes, -y     register with browsers without asking; otherwise the plan is shown first
-  --prefix DIR  a new or an empty folder to install into, in place of
-                $prefix
-  --help, -h    show this
+  --yes, -y        register with browsers without asking; otherwise the plan is shown first
+  --prefix DIR     a new or an empty folder to install into, in place of
+                   $prefix
+  --extension DIR  a folder for the extension, in place of $HOME/mcpb-extension
+  --help, -h       show this
 
 The commands are $bin/mcpb and mcpb-bridge there. PYTHON in the environment names
 the Python to use. To undo it all: install/uninstall.sh
@@ -84,12 +102,7 @@ case $prefix in
 esac
 current=$prefix/venv
 
-here=$(dirname "$0")
-if ! [ -f "$here/install.sh" ] || ! grep -q '^name = "mcpb"' "$here/../pyproject.toml" 2>/dev/null; then
-    fail "install.sh installs the clone of mcpb that it lies in, and it lies in no clone." \
-        "Clone mcpb, then run install/install.sh there. Nothing was changed."
-fi
-clone=$(CDPATH='' cd -- "$here/.." && pwd)
+clone=$(dirname "$clone_scripts")
 
 # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,6 +159,7 @@ write_record() {
 
 # After a failure: what this run began. What was there before is as it was.
 clean_up() {
+    end_step
     if [ -n "$new" ]; then
         [ "$(readlink "$current")" = "$new" ] && return
         rm -rf "${prefix:?}/$new"
@@ -201,9 +215,10 @@ mkdir -m 700 "$prefix/$new"
 before=$(readlink "$current" || true)
 
 environment=$prefix/$new
-say "Installing $clone into $prefix. This takes half a minute ..."
-"$python" -I -m venv "$environment"
-"$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
+say "Installing $clone into $prefix"
+run_step "Making an environment" "$python" -I -m venv "$environment"
+run_step "Installing mcpb and the packages that it needs" \
+    "$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
     fail "pip could not install $clone. Nothing was changed."
 "$environment/bin/python" -I -m bridge --version >/dev/null || fail "$clone does not start. Nothing was changed."
 
@@ -250,14 +265,10 @@ link() {
     ln -s "$current/bin/$1" "$bin/$1"
 }
 
-# What a terminal starts with this name is ours.
-is_found() { [ "$(command -v "$1" || true)" = "$bin/$1" ]; }
-
+# By its whole path: neither this terminal nor a client that a desktop starts need have it on PATH.
 mcpb=$current/bin/mcpb
 for name in mcpb-bridge mcpb; do
-    if link "$name" && is_found "$name"; then
-        mcpb=$name
-    fi
+    ! link "$name" || mcpb=$bin/$name
 done
 say "Installed: $("$mcpb" --version)" ""
 
@@ -271,11 +282,27 @@ else
     [ "$ended" -eq 0 ] || say "mcpb is installed. Nothing new was registered with browsers."
 fi
 say ""
-"$mcpb" extension
-say "" "Give it to an MCP client, for instance: claude mcp add browser -- $(quoted "$mcpb") bridge --name browser"
+if [ -n "$extension" ]; then
+    "$mcpb" extension --directory "$extension"
+else
+    "$mcpb" extension
+fi
+# has_client: whether the settings of a client that mcpb knows have it.
+has_client() {
+    "$current/bin/python" -I -c '
+from install.checks.client_entries import find_client_entries
+from install.machine import this_machine
+raise SystemExit(not find_client_entries(this_machine()))'
+}
+if has_client; then
+    say "" "MCP clients that run now use this version after their next start."
+else
+    say "" "Add it to your MCP client, for instance Claude Code:" "" \
+        "    claude mcp add --scope user browser -- $(quoted "$mcpb") bridge --name browser"
+fi
 case :$PATH: in
 *:"$bin":*) ;;
-*) say "" "$bin is not on your PATH. Add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
+*) say "" "To type mcpb without its path, add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
 esac
 # A user has read the refusal; a script gets an exit code, unless there is no browser yet (3).
 [ -z "$yes" ] || [ "$ended" -eq 3 ] || exit "$ended"

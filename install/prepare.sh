@@ -18,6 +18,11 @@ fail() {
     exit 1
 }
 
+# shellcheck source-path=SCRIPTDIR source=progress.sh
+. install/progress.sh
+trap end_step EXIT
+trap 'exit 130' INT TERM HUP
+
 # ── The system's packages ───────────────────────────────────────────────────────────────────────────────────
 
 as_root() {
@@ -33,19 +38,11 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
-apt_install() {
-    say "Installing $* with apt ..."
-    log=$(mktemp)
-    if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >"$log" 2>&1 ||
-        { as_root apt-get update -q >>"$log" 2>&1 &&
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >>"$log" 2>&1; }; then
-        rm -f "$log"
-        return 0
-    fi
-    tail -n 5 "$log" >&2
-    rm -f "$log"
-    return 1
-}
+apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qy --no-install-recommends "$@"; }
+
+update_and_install() { apt_get install "$@" || { apt_get update && apt_get install "$@"; }; }
+
+apt_install() { STEP_LINES=5 run_step "Installing $* with apt" update_and_install "$@"; }
 
 # need WHAT PACKAGE...: bring packages, or end with the command that does.
 need() {
@@ -81,9 +78,8 @@ make_venv() {
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         need "the venv module of $python" "$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')"
     fi
-    say "Making .venv with $python ..."
     rm -rf .venv
-    "$python" -m venv .venv
+    run_step "Making .venv with $python" "$python" -m venv .venv
 }
 
 # up_to_date STAMP FILE: whether the stamp was made from this very file.
@@ -93,20 +89,20 @@ stamp() { cksum <"$2" >"$1"; }
 
 install_program() {
     up_to_date .venv/run.stamp pyproject.toml && return 0
-    say "Installing mcpb into .venv ..."
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+    run_step "Installing mcpb into .venv" \
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable .
     stamp .venv/run.stamp pyproject.toml
 }
 
 install_dev_tools() {
     up_to_date .venv/dev.stamp pyproject.toml && return 0
-    say "Installing the development tools into .venv ..."
     # Older pips do not know dependency groups.
     .venv/bin/python -c '
 import tomllib
 with open("pyproject.toml", "rb") as file:
     print("\n".join(tomllib.load(file)["dependency-groups"]["dev"]))' >.venv/dev-requirements.txt
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement .venv/dev-requirements.txt
+    run_step "Installing the development tools into .venv" \
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement .venv/dev-requirements.txt
     stamp .venv/dev.stamp pyproject.toml
 }
 
@@ -115,8 +111,7 @@ with open("pyproject.toml", "rb") as file:
 install_node_packages() {
     command -v npm >/dev/null || need "Node.js with npm" nodejs npm
     up_to_date node_modules/lock.stamp package-lock.json && return 0
-    say "Installing the packages of package-lock.json ..."
-    npm ci --no-audit --no-fund --loglevel=error >&2
+    run_step "Installing the packages of package-lock.json" npm ci --no-audit --no-fund --loglevel=error
     stamp node_modules/lock.stamp package-lock.json
 }
 
@@ -124,8 +119,8 @@ install_node_packages() {
 install_other_host() {
     [ "$(uname -sm)" = "Linux x86_64" ] || return 0
     up_to_date tests/data/interop/node_modules/lock.stamp tests/data/interop/package-lock.json && return 0
-    say "Fetching the package of tests/data/interop/package-lock.json, 180 MB ..."
-    npm ci --prefix tests/data/interop --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || return 1
+    run_step "Fetching the package of tests/data/interop/package-lock.json, 180 MB" \
+        npm ci --prefix tests/data/interop --ignore-scripts --no-audit --no-fund --loglevel=error || return 1
     stamp tests/data/interop/node_modules/lock.stamp tests/data/interop/package-lock.json
 }
 
@@ -139,21 +134,25 @@ has_firefox() {
     PYTHONPATH=tests/support .venv/bin/python -c 'import sys; from real_firefox import find_firefox; sys.exit(find_firefox() is None)'
 }
 
-# bring_browser CHECK NAME PACKAGE VARIABLE VALUE: the variable is set but empty to do without it.
+# bring_browser CHECK NAME VARIABLE VALUE PACKAGE...: the variable is set but empty to do without it.
 bring_browser() {
-    "$1" && return 0
-    if [ -z "$5" ]; then
-        say "$4 is empty: no real $2 is used."
-    elif may_install && apt_install "$3" && "$1"; then
+    check=$1 browser=$2 variable=$3 value=$4
+    shift 4
+    "$check" && return 0
+    if [ -z "$value" ]; then
+        say "$variable is empty: no real $browser is used."
+    elif may_install && apt_install "$@" && "$check"; then
         return 0
     else
-        say "Missing: $2. To see it with a real one: sudo apt-get install $3, or set $4."
+        say "Missing: $browser. To see it with a real one: sudo apt-get install $*, or set $variable."
     fi
     return 1
 }
 
-bring_chromium() { bring_browser has_chromium Chromium chromium MCPB_CHROMIUM "${MCPB_CHROMIUM-unset}"; }
-bring_firefox() { bring_browser has_firefox Firefox firefox-esr MCPB_FIREFOX "${MCPB_FIREFOX-unset}"; }
+# Without chromium-sandbox, which apt only recommends, Chromium starts for no user where the kernel restricts
+# namespaces.
+bring_chromium() { bring_browser has_chromium Chromium MCPB_CHROMIUM "${MCPB_CHROMIUM-unset}" chromium chromium-sandbox; }
+bring_firefox() { bring_browser has_firefox Firefox MCPB_FIREFOX "${MCPB_FIREFOX-unset}" firefox-esr; }
 
 make_venv
 install_program

@@ -16,6 +16,7 @@ from install.browsers import (
     directory_target,
     find_browser,
     find_nearest,
+    installed_browsers,
     kind_of_directory,
     named_targets,
     system_target,
@@ -24,9 +25,12 @@ from install.browsers import (
 )
 from install.browsers import present_targets as users_present_targets
 from install.machine import Machine
+from native_host.system.program_name import command_name
 
-INSTALL = "mcpb install-native-host"
-SUDO_MCPB = 'sudo "$(command -v mcpb)"'
+
+def install_command() -> str:
+    """Return what to type to register the native host."""
+    return f"{command_name()} install-native-host"
 
 
 class UnknownBrowserError(Exception):
@@ -70,9 +74,11 @@ class TargetSelection:
         return each_once(found)
 
     def find_present(self) -> list[Target]:
-        """Return the directories of all present browsers."""
+        """Return the directories of all browsers that are installed, or were used here."""
         if self.level == "user":
-            return users_present_targets(self.browsers, self.machine, self.exists)
+            used = users_present_targets(self.browsers, self.machine, self.exists)
+            installed = installed_browsers(self.browsers, self.machine, self.exists)
+            return each_once([*used, *(target for row in installed for target in self._targets_in_use(row))])
         return [
             target
             for target in self.find_usual()
@@ -140,12 +146,15 @@ class TargetSelection:
         near = find_nearest(word, self.browsers)
         return f"Did you mean --browser {near}?" if near else ""
 
+    def _targets_in_use(self, browser: Browser) -> list[Target]:
+        return named_targets(browser, self.machine, self.browsers, self.exists)
+
     def _targets_of(self, name: str) -> list[Target]:
         browser = find_browser(name.lower(), self.browsers)
         if browser is None:
             raise UnknownBrowserError(f"{name!r} is no browser that mcpb knows. {self._suggest_name(name)}")
         if self.level == "user":
-            targets = named_targets(browser, self.machine, self.browsers, self.exists)
+            targets = self._targets_in_use(browser)
         else:
             target = system_target(browser, self.machine)
             targets = [target] if target else []

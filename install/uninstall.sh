@@ -4,15 +4,23 @@
 #     install/uninstall.sh [--yes] [--purge] [--prefix DIR]
 #
 # It shows what it will do, asks, unregisters the native host, then removes the environment, the links to it and
-# the folders made for them. Settings, logs and the extension's copy (~/.mcpb) stay, unless --purge says that they
-# go as well. It may be run again after it was interrupted.
+# the folders made for them. Settings and logs (~/.mcpb) stay, unless --purge says that they go as well. It may be
+# run again after it was interrupted.
 
 set -eu
 
-case ${HOME:-} in
-/*) ;;
-*) printf '%s\n' "HOME names no folder: set it to yours, then run this again." >&2 && exit 1 ;;
-esac
+say() { printf '%s\n' "$@" >&2; }
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+scripts=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=home.sh
+. "$scripts/home.sh"
+
+check_home
 data=${XDG_DATA_HOME:-}
 case $data in
 /*) ;;
@@ -26,13 +34,6 @@ runtime=
 [ -n "${MCPB_HOME:-}" ] || runtime=/run/user/$(id -u)/mcpb
 purge=
 yes=
-
-say() { printf '%s\n' "$@" >&2; }
-
-fail() {
-    say "$@"
-    exit 1
-}
 
 # For a command that is to be copied into a shell.
 quoted() {
@@ -63,7 +64,7 @@ $usage
 Unregisters mcpb from all browsers, and removes what install/install.sh has put on this machine.
 
   --yes, -y     do not ask; otherwise what will be removed is shown first
-  --purge       also your settings, the logs, the kept tools and the extension's copy, in
+  --purge       also your settings, the logs and the cached tools, in
                 $home
   --prefix DIR  the folder that install.sh was given, in place of
                 $prefix
@@ -112,7 +113,7 @@ if [ ! -e "$prefix" ] && ! is_linked mcpb && ! is_linked mcpb-bridge; then
     fi
     for folder in "$home/run" ${runtime:+"$runtime"}; do
         ! ls "$folder"/*.lock >/dev/null 2>&1 ||
-            fail "$folder is in use by the native host of a running browser, or by a bridge: close them, then" \
+            fail "$folder is in use by a running browser or MCP client: close them, then" \
                 "run this again. If none of them runs: rm -r $(quoted "$folder")"
     done
     if sweep && [ ! -d "$home" ]; then
@@ -170,7 +171,17 @@ is_here() {
     esac
 }
 
+# remains: what is left in files of other programs, which the end of this script names.
+remains() {
+    "$python" -I -c '
+from install.cli import format_remains
+from install.machine import this_machine
+from native_host.system.home_layout import mcpb_home
+print(format_remains(this_machine(), mcpb_home()))'
+}
+
 is_known=
+left=
 if "$python" -I -m bridge --version >/dev/null 2>&1; then
     by=$(registered)
     if [ -n "$by" ] && [ -x "$by" ] && ! is_here "$by"; then
@@ -178,6 +189,7 @@ if "$python" -I -m bridge --version >/dev/null 2>&1; then
             ${purge:+"So do the settings and the logs, in spite of --purge: that installation uses them."}
     else
         is_known=yes
+        left=$(remains)
     fi
 else
     say "The mcpb in $prefix does not start, so it cannot unregister itself. If browsers still know it:" \
@@ -224,5 +236,6 @@ if [ -d "$prefix" ] && [ -n "$(ls -A "$prefix")" ]; then
 fi
 say "Done."
 if [ -z "$purge" ] && [ -n "$is_known" ] && [ -d "$home" ]; then
-    say "Your settings, the logs and the extension's copy stay. To remove them as well: rm -r $(quoted "$home")"
+    say "Your settings and the logs stay. To remove them as well: rm -r $(quoted "$home")"
 fi
+[ -z "$left" ] || say "$left"

@@ -23,10 +23,7 @@ _COMMANDS = {
     "call": ("bridge.cli.tools:call", "Call the tool NAME with KEY=VALUE arguments."),
     "demo": ("bridge.cli.demo:demo", "Run the demo in a temporary browser profile."),
     "doctor": ("bridge.cli.doctor:doctor", "Check the chain from browsers to MCP clients."),
-    "extension": (
-        "bridge.cli.extension:extension",
-        "Copy the extension to ~/.mcpb and print how to load it.",
-    ),
+    "extension": ("bridge.cli.extension:extension", "Copy the extension and print how to load it."),
     "install-native-host": ("install.cli:install_native_host", "Register the native host with browsers."),
     "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
@@ -68,6 +65,7 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         refuse_windows()  # before a command is imported: some could not be
         _open_descriptors()
+        _reject_relative_home()
         self._refuse_unknown(ctx, args[0])
         found = super().resolve_command(ctx, args)
         _mend_registration(found[0], args)
@@ -94,6 +92,14 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from native_host.system.program_name import command_path
+
+        super().format_help_text(ctx, formatter)
+        # Unwrapped, and with the whole path: clients that a desktop starts have another PATH.
+        command = f"claude mcp add --scope user browser -- {command_path()} bridge --name browser"
+        formatter.write(f"\n  {command}\n")
+
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
@@ -106,6 +112,14 @@ def _mend_registration(command: str | None, args: Iterable[str]) -> None:
 
     if mended := repair_wrapper():
         click.echo(mended, err=True)
+
+
+def _reject_relative_home() -> None:
+    """Fail if each directory would have another home: host and bridge would not find each other."""
+    from native_host.system.home_layout import relative_home
+
+    if home := relative_home():
+        raise click.UsageError(f"MCPB_HOME is {home!r}, a relative path: set it to an absolute one")
 
 
 def _warn_of_foreign_home(command: str | None) -> None:
@@ -137,16 +151,28 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _print_version(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    if not is_given or ctx.resilient_parsing:
+        return
+    if ctx.params.get("as_json"):
+        click.echo(format_json({"version": __version__, "python": sys.executable}))
+    else:
+        click.echo(f"mcpb {__version__}, MCP bridge for browsers (not the MCP Bundles tool)")
+    ctx.exit()
+
+
 @click.group("mcpb", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(
-    __version__, message="mcpb %(version)s, MCP bridge for browsers (not the MCP Bundles tool)"
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version."
 )
-def main() -> None:
+@click.option("--json", "as_json", is_flag=True, is_eager=True, help="With --version: as JSON.")
+def main(*, as_json: bool) -> None:
     """Connect the browser that you already use to MCP clients.
 
     Give a client the command `mcpb bridge`; for instance:
-    claude mcp add browser -- mcpb bridge --name browser
     """
+    if as_json:
+        raise click.UsageError("--json needs --version, or goes behind a command: mcpb status --json")
 
 
 existing_channel_option = click.option(

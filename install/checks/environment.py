@@ -163,7 +163,8 @@ def _which_mcpb(environment: Environment) -> list[Finding]:
         "own": path_value(environment.commands / _DISTRIBUTION),
         "called": Command((command_name(environment),)),
     }
-    command = Command(("claude", "mcp", "add", "browser", "--", Mcpb.NAME, "bridge", "--name", "browser"))
+    words = ("claude", "mcp", "add", "--scope", "user", "browser", "--", Mcpb.NAME, "bridge")
+    command = Command((*words, "--name", "browser"))
     return [_make_finding(FindingCode.MCPB_IS_ANOTHER, template, values, command, "warning", found)]
 
 

@@ -65,6 +65,8 @@ class InstalledExtension:
     """Empty where it is not known."""
     lost_folder: str = ""
     """The folder that it was loaded from, if that is gone."""
+    directory: Path | None = None
+    """Directory that it was loaded from; None for an installed one."""
 
 
 # ── Chromium ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,6 +106,7 @@ def _in_chromium(profile: Path, reader: _Reader) -> Iterator[InstalledExtension]
                 is_enabled=setting.get("state") != 0 and not setting.get("disable_reasons"),
                 version=escape(_text_of(manifest.get("version"))),
                 lost_folder=_lost_directory(folder),
+                directory=folder,
             )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from install.extension_copies import remove_copy
 from install.plan.ownership import FileState
 from install.plan.steps import (
     Discard,
@@ -23,6 +24,7 @@ from install.plan.steps import (
     Move,
     Plan,
     Remove,
+    RemoveCopy,
     RemoveEmptyDirectory,
     Step,
     Write,
@@ -133,6 +135,9 @@ def _apply_step(step: Step) -> None:
             _discard_path(path)
         case RemoveEmptyDirectory(path):
             _remove_if_empty(path)
+        case RemoveCopy(path, files):
+            if not remove_copy(path, files):
+                raise ApplyError(f"{path} has changed since the plan was made: run the command again")
         case EndSession(path):
             named_sessions.end_session(path)
 

@@ -45,7 +45,7 @@ from install.plan.ownership import (
     wrapper_stranger,
 )
 from install.plan.steps import MakeDirectory, Move, Plan, Remove, Step, Write
-from install.targets import INSTALL, option_for
+from install.targets import install_command, option_for
 from install.wrapper import Wrapper
 
 
@@ -224,7 +224,7 @@ def _wrapper_file(host: RegisteredHost, callers: Sequence[str], look: Look) -> _
     )
     content = wrapper.make_script(made).encode()
     entry = Entry(path=str(home.wrapper), what="wrapper", sha256=digest_of(content))
-    command = INSTALL + (" --system" if home.level == "system" else "")
+    command = install_command() + (" --system" if home.level == "system" else "")
     return _File(home.wrapper, content, home.program_mode, entry, command)
 
 
@@ -244,7 +244,7 @@ def _manifest_file(
         browser=target.browser,
         kind=target.kind,
     )
-    return _File(target.manifest, content, home.file_mode, entry, f"{INSTALL} {option_for(target)}")
+    return _File(target.manifest, content, home.file_mode, entry, f"{install_command()} {option_for(target)}")
 
 
 # ── What stands in the way ──────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from install.plan.steps import (
     Move,
     Plan,
     Remove,
+    RemoveCopy,
     RemoveEmptyDirectory,
     Step,
     Write,
@@ -62,6 +63,8 @@ def _format_line(step: Step) -> tuple[str, str]:
             return "remove", f"{path}/  (whatever is in it)" if is_folder else str(path)
         case RemoveEmptyDirectory(path):
             return "remove", f"{path}/  (if empty)"
+        case RemoveCopy(path):
+            return "remove", f"{path}/  (the extension)"
         case EndSession(path):
             return "end", f"session {path.stem}, {path}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,13 +61,21 @@ class RemoveEmptyDirectory:
 
 
 @dataclass(frozen=True)
+class RemoveCopy:
+    """A copy of the extension, if it has exactly these files (`extension_copies.Files`)."""
+
+    path: Path
+    files: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class EndSession:
     """End the named session at a socket of `native_host.ipc.named_sessions`, and remove the socket."""
 
     path: Path
 
 
-Step = MakeDirectory | Write | Move | Remove | Discard | RemoveEmptyDirectory | EndSession
+Step = MakeDirectory | Write | Move | Remove | Discard | RemoveEmptyDirectory | RemoveCopy | EndSession
 
 
 @dataclass

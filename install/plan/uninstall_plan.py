@@ -7,13 +7,14 @@ Files that were moved away return, and so do manifests that a shim of an earlier
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from install.browsers import Target
+from install.extension_copies import Files
 from install.installation import InstallationPaths
 from install.ledger import Entry, Ledger, new_ledger
 from install.plan.install_plan import (
@@ -34,7 +35,7 @@ from install.plan.ownership import (
     refused_wrapper_folder,
 )
 from install.plan.restore_shimmed import restore_shimmed
-from install.plan.steps import Discard, EndSession, Move, Plan, Remove, RemoveEmptyDirectory, Step
+from install.plan.steps import Discard, EndSession, Move, Plan, Remove, RemoveCopy, RemoveEmptyDirectory, Step
 from native_host import __version__
 
 
@@ -55,11 +56,13 @@ def plan_uninstall(
     kept: Sequence[Path] = (),
     folders: Sequence[Path] = (),
     sessions: Sequence[Path] = (),
+    copies: Mapping[Path, Files] | None = None,
 ) -> Plan:
     """Remove everything.
 
     `usual` are the directories that may have a manifest without a ledger; `kept` are mcpb's other files to
-    remove, and `folders` are removed if they are empty then. `sessions` are the sockets of named sessions.
+    remove, and `folders` are removed if they are empty then. `sessions` are the sockets of named sessions,
+    and `copies` the unchanged copies of the extension.
 
     Raises:
         LedgerError: it is unreadable.
@@ -78,6 +81,7 @@ def plan_uninstall(
     made = [Path(path) for path in ledger.directories] if ledger else []
     steps += [RemoveEmptyDirectory(path) for path in _inner_first(made) if look(path).mode]
     # The ledger is not written: it knows all of this, and a full disk may be why mcpb is to go.
+    steps += [RemoveCopy(path, files) for path, files in (copies or {}).items()]
     plan.steps += [*steps, *(Discard(path, stat.S_ISDIR(look(path).mode)) for path in kept)]
     remove_ledger(plan, home, look(home.ledger).content, look)
     plan.steps += [RemoveEmptyDirectory(path) for path in [*folders, *home.directories] if look(path).mode]

@@ -112,6 +112,8 @@ class StateLayout(Layout):
     device_id = Place("device-id")
     skills = Place("skills.json", "managed")
     """Paths that `mcpb skill --install` has written."""
+    extensions = Place("extensions.json", "managed")
+    """Copies of the extension, with the digests of their files."""
     server_records = Numbered("serve-*.json")
     channel_records = Numbered("channel-*.json", "managed")
     """Of servers that publish a socket beside those of Claude in Chrome."""
@@ -156,21 +158,30 @@ def mcpb_home(environ: Mapping[str, str] = os.environ) -> Path:
     return user_home(environ) / NAME
 
 
+def relative_home(environ: Mapping[str, str] = os.environ) -> str:
+    """Return `MCPB_HOME` if it is a relative path: its meaning depends on the current directory."""
+    chosen = environ.get("MCPB_HOME", "")
+    return "" if os.path.isabs(chosen) else chosen  # noqa: PTH117
+
+
 def is_home_chosen(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether `MCPB_HOME` is set: then no other home counts."""
     return bool(environ.get("MCPB_HOME"))
 
 
 def user_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return `$HOME` if it is a directory of this user, else the home that the password database names."""
+    """Return `$HOME` if it is a directory of this user, else the home that the password database names.
+
+    A relative path is ignored: each process could have another current directory.
+    """
     named = environ.get("HOME", "")
-    return Path(named).absolute() if _owner_of(named) == os.getuid() else password_home()
+    return Path(named) if _owner_of(named) == os.getuid() else password_home()
 
 
 def foreign_home(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return `$HOME` if it is a directory of another user, as `sudo` may leave it; `user_home` ignores it."""
     named = environ.get("HOME", "")
-    return Path(named).absolute() if _owner_of(named) not in (None, os.getuid()) else None
+    return Path(named) if _owner_of(named) not in (None, os.getuid()) else None
 
 
 def password_home() -> Path:
@@ -182,7 +193,7 @@ def password_home() -> Path:
 
 
 def _owner_of(directory: str) -> int | None:
-    if not directory:
+    if not os.path.isabs(directory):  # noqa: PTH117  (as a Path, an empty name is the current directory)
         return None
     try:
         found = Path(directory).stat()

@@ -36,6 +36,7 @@ def live_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     passwords = SimpleNamespace(getpwuid=lambda _uid: SimpleNamespace(pw_dir=str(home)))
     monkeypatch.setattr("native_host.system.home_layout.pwd", passwords)
+    monkeypatch.setattr("install.targets.installed_browsers", lambda *_: [])
     monkeypatch.setattr(endpoint, "host_directories", lambda _environ: [home / ".mcpb/run"])
     monkeypatch.setattr(
         "install.interpreter._prove_interpreter", lambda _interpreter: None
@@ -71,7 +72,7 @@ def foreign(path: Path, content: str = FOREIGN) -> Path:
 
 @contextmanager
 def isolated_machine() -> Iterator[Path]:
-    """Give the product an empty home directory, without settings, native hosts or Claude in Chrome."""
+    """Give the product an empty home, without settings, browsers, native hosts or Claude in Chrome."""
     logger = logging.getLogger("bridge")
     level = logger.level
     with throw_away_directory() as home:
@@ -82,7 +83,10 @@ def isolated_machine() -> Iterator[Path]:
             "MCPB_EXISTING_CHANNEL_DIRECTORY": "/nonexistent",
         }
         try:
-            with patch.dict(os.environ, environ, clear=True):
+            with (
+                patch.dict(os.environ, environ, clear=True),
+                patch("install.targets.installed_browsers", lambda *_: []),
+            ):
                 yield home
         finally:
             logger.setLevel(level)  # `mcpb doctor` and `MCPB_LOG` change it

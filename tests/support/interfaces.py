@@ -352,6 +352,8 @@ def _list_words(hint: Any) -> list[str]:
 _RUN_TIMEOUT_S = 60
 _COMMAND_LINES = (
     "mcpb --version",
+    "mcpb --version --json",
+    "mcpb --json",
     "mcpb --help",
     "mcpb nonsense",
     "mcpb allow",
@@ -367,6 +369,7 @@ _COMMAND_LINES = (
     "mcpb doctor --browser opera",
     "mcpb doctor --browser nonsense",
     "mcpb extension",
+    "mcpb extension --json",
     "mcpb extension --zip /nonexistent/extension.zip",
     "mcpb install-native-host --yes",
     "mcpb install-native-host --browser opera --dry-run",

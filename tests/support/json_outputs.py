@@ -33,6 +33,7 @@ from installer_home import get_state_directory, run_mcpb
 from json_shapes import collect_member_types
 from native_host.existing_channel.published_socket import PublishedSocket
 from native_host.protocol import wire
+from native_host.protocol.wire import EXTENSION_ID
 
 _SHOP = "https://shop.example"
 _SESSION = Session("5e551011", client=wire.ClientInfo(name="Claude Code", version="2.1"))
@@ -51,6 +52,7 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         "mcpb allow --json": collect_member_types(make_approval_documents()),
         "mcpb audit --json": collect_member_types(make_audit_documents(home), opaque=["arguments"]),
         "mcpb call --json": collect_member_types(trio.run(make_call_documents), opaque=["inputSchema"]),
+        "mcpb extension --json": collect_member_types([make_extension_document(home)]),
         "mcpb doctor --json": collect_member_types([make_sample_json(DoctorReport)]),
         "mcpb install-native-host --json": plan,
         "mcpb pause --json": collect_member_types(make_pause_documents()),
@@ -60,6 +62,15 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         ),
         "mcpb uninstall-native-host --json": plan,
     }
+
+
+def make_extension_document(home: Path) -> Any:
+    """Copy the extension for a browser that has it loaded, and print the copies as JSON."""
+    profile = home / ".config/chromium/Default"
+    profile.mkdir(parents=True)
+    settings = {EXTENSION_ID: {"path": str(home / ".mcpb/extension"), "location": 4}}
+    (profile / "Preferences").write_text(json.dumps({"extensions": {"settings": settings}}))
+    return json.loads(run_mcpb("mcpb extension --json").stdout)
 
 
 def make_approval_documents() -> list[Any]:

@@ -24,7 +24,9 @@ def client_config(client: str, url: str, token: str) -> ClientConfig:
 
 
 def _claude_code(url: str, token: str) -> ClientConfig:
-    command = f'claude mcp add --transport http browser {url}mcp --header "{_header_line(token)}"'
+    command = (
+        f'claude mcp add --scope user --transport http browser {url}mcp --header "{_header_line(token)}"'
+    )
     return ClientConfig("Run", command)
 
 

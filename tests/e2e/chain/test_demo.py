@@ -46,7 +46,8 @@ async def test_without_a_browser_the_simulated_one_speaks_and_the_transcript_say
     transcript = await play(short_tmp, MCPB_CHROMIUM="")
     assert "a simulated browser speaks in its place" in transcript
     assert "website_tool_localhost_8123_tab1_addToCart" in transcript
-    assert "is refused: There is no coffee on the shelf." in transcript
+    assert "→ error: There is no coffee on the shelf." in transcript
+    assert "tabs_create" not in transcript
     assert f"The page itself now shows: {ORDERED}" in transcript
 
 
@@ -54,6 +55,17 @@ async def test_a_browser_that_does_not_start_is_named_and_replaced(short_tmp: Pa
     transcript = await play(short_tmp, MCPB_CHROMIUM="/bin/false")
     assert "/bin/false cannot be used here" in transcript
     assert f"The page itself now shows: {ORDERED}" in transcript
+
+
+async def test_the_reason_of_a_browser_that_does_not_start_is_its_own(
+    short_tmp: Path, tmp_path: Path
+) -> None:
+    browser = tmp_path / "chromium"
+    log = "[4711:4711:1126/181922.1:FATAL:content/zygote_host_impl_linux.cc:132] No usable sandbox!"
+    browser.write_text(f"#!/bin/sh\necho '{log}' >&2\nexit 1\n")
+    browser.chmod(0o755)
+    transcript = await play(short_tmp, MCPB_CHROMIUM=str(browser))
+    assert f"{browser} cannot be used here: No usable sandbox!" in transcript
 
 
 async def test_in_a_real_browser_the_page_shows_what_the_client_did(short_tmp: Path) -> None:

@@ -103,8 +103,8 @@ def test_the_steps_are_fewer_than_five() -> None:
     assert re.findall(r"^(\d)\. ", section("Install"), re.MULTILINE) == [str(n + 1) for n in range(STEPS)]
     assert commands(section("Install")) == [
         "install/install.sh",
-        "claude mcp add browser -- mcpb bridge --name browser",
-        "mcpb demo --serve",
+        "claude mcp add --scope user browser -- ~/.local/bin/mcpb bridge --name browser",
+        "~/.local/bin/mcpb demo --serve",
     ]
 
 
@@ -131,7 +131,9 @@ async def mcpb(*arguments: str) -> str:
 async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp: Path) -> None:
     assert INSPECTOR.exists(), "run: npm ci"
     newcomer = Newcomer(short_tmp / "home")
-    install, tell_client, have_page = commands(section("Install"))
+    home = short_tmp / "home"
+    shown_steps = commands(section("Install"))
+    install, tell_client, have_page = (line.replace("~", str(home)) for line in shown_steps)
     _, uninstall_and_purge, *_ = commands(section("Uninstall"))
     client = tell_client.partition(" -- ")[2]
     with trio.fail_after(WHOLE_SECONDS):
@@ -150,7 +152,6 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
             await newcomer.asks(client, "tools/call", "--tool-name", name, "--tool-arg", "item=green tea")
             assert await page.evaluate("document.getElementById('total').textContent") == "Total €4.50"
         await newcomer.types(uninstall_and_purge, answer="y\n")
-    home = short_tmp / "home"
     left = [path for path in home.rglob("*") if newcomer.profile not in path.parents]
     assert left == [home / ".config", newcomer.profile]
     assert not list(newcomer.profile.rglob("dev.mcpb.*"))

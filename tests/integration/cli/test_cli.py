@@ -601,11 +601,16 @@ def test_extension_copies_the_extension_and_says_how_to_load_it(mcpb_home: Path)
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
 
 
-def test_extension_names_the_registration_as_what_is_left_only_as_long_as_it_is(mcpb_home: Path) -> None:
+def test_extension_names_the_registration_as_what_is_left_only_as_long_as_it_is(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = "Then run: mcpb install-native-host\n"
     assert CliRunner().invoke(main, ["extension"]).output.endswith(left)
-    by_its_second_name = CliRunner().invoke(main, ["extension"], prog_name="mcpb-bridge").output
-    assert "Then run: mcpb-bridge install-native-host" in by_its_second_name
+    program = mcpb_home / "bin of Ana/mcpb-bridge"
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.argv", [str(program)])
+        by_its_path = CliRunner().invoke(main, ["extension"]).output
+    assert f"Then run: '{program}' install-native-host" in by_its_path
     folder = str(mcpb_home / "profile")
     done = CliRunner().invoke(main, ["install-native-host", "--user-data-dir", folder, "--yes"])
     assert done.exit_code == 0, done.output
@@ -619,7 +624,7 @@ def test_extension_replaces_an_earlier_copy_as_a_whole(mcpb_home: Path) -> None:
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
     assert not (copy / "of_an_older_version.js").exists()
     assert (copy / "content" / "content_script.js").is_file()
-    assert [path.name for path in mcpb_home.iterdir()] == ["extension"]
+    assert sorted(path.name for path in mcpb_home.iterdir()) == ["extension", "state"]
 
 
 @pytest.mark.parametrize("kind", ["a link", "a link to nothing", "a file", "somebody's directory"])

@@ -224,7 +224,9 @@ async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) ->
     assert "No browser is connected. To find out why" in shown.text
     assert "mcpb doctor" in shown.having("data-copy")
     assert "No calls yet" in shown.text
-    assert "claude mcp add --transport http browser http://localhost:3456/mcp" in shown.having("data-copy")
+    assert "claude mcp add --scope user --transport http browser http://localhost:3456/mcp" in shown.having(
+        "data-copy"
+    )
 
 
 async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page) -> None:

@@ -27,6 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(
         "install.interpreter._prove_interpreter", lambda _interpreter: None
     )  # it starts a process
+    monkeypatch.setattr("install.targets.installed_browsers", lambda *_: [])
     monkeypatch.setenv("MCPB_HOME", str(tmp_path / "mcpb"))
     monkeypatch.delenv("CHROME_CONFIG_HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from install.browsers import known_browsers
 from native_host.existing_channel.channel_messages import CLAUDE_CODE
 from native_host.ipc import endpoint
 
@@ -36,8 +37,6 @@ if does == "fail":
     sys.exit("no such package")
 if does.startswith("wait "):
     pathlib.Path(does.removeprefix("wait ")).read_text()
-if does == "kill":
-    os.kill(os.getppid(), signal.SIGKILL)
 if does != "install nothing":
     site = pathlib.Path(__file__).parent.parent
     (site / "mcpb.pth").write_text("{ROOT}\\n{sysconfig.get_path("purelib")}\\n")
@@ -49,6 +48,8 @@ for name in ("mcpb", "mcpb-bridge", "mcpb-native-host"):
     command = pathlib.Path(python).with_name(name)
     command.write_text(f"{{line}}\\nfrom bridge.cli.group import main\\nmain()\\n")
     command.chmod(0o755)
+if does == "kill":
+    os.kill(os.getppid(), signal.SIGKILL)
 """
 PYTHON = f"""\
 #!/bin/sh
@@ -230,7 +231,8 @@ def test_another_mcpb_stays_where_it_is_and_the_second_name_is_offered(person: P
     said = person.install("--yes")
     assert f"{other} does not belong to mcpb and stays unchanged." in said
     assert f"mv '{other}' '{other}.other'" in said
-    assert "claude mcp add browser -- mcpb-bridge bridge" in said
+    second = shlex.quote(str(person.commands / "mcpb-bridge"))
+    assert f"claude mcp add --scope user browser -- {second} bridge --name browser\n" in said
     assert other.read_text() == "#!/bin/sh\necho MCP Bundles\n"
     person.uninstall("--purge")
     assert person.listing() == before
@@ -368,7 +370,7 @@ def test_an_option_is_not_taken_for_a_folder(
 def test_without_a_home_it_says_so(person: Person, script: Path) -> None:
     done = person.run(script, "--yes", HOME="")
     assert done.returncode == 1
-    assert "HOME names no folder" in done.stdout
+    assert "HOME is not set to your home directory" in done.stdout
 
 
 def test_a_file_where_a_folder_must_be_is_named_and_nothing_is_made(person: Person) -> None:
@@ -448,10 +450,37 @@ def test_uninstalling_without_a_terminal_wants_a_yes_and_changes_nothing(person:
     assert person.listing() == before
 
 
-def test_where_no_browser_was_used_mcpb_is_installed_all_the_same_and_says_what_is_left(
-    person: Person,
+def link_tools(directory: Path) -> Path:
+    """Return a directory with the programs of this machine but its browsers."""
+    browsers = {program for row in known_browsers() for program in row.programs}
+    directory.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name not in browsers:
+            (directory / program.name).symlink_to(program)
+    return directory
+
+
+def test_a_browser_that_was_never_used_is_found_by_its_program_and_registered(
+    person: Person, tmp_path: Path
 ) -> None:
     shutil.rmtree(person.home / ".config")
+    tools = link_tools(tmp_path / "tools")
+    vivaldi = tools / "vivaldi-stable"
+    vivaldi.symlink_to("/bin/true")
+    person.environ["PATH"] = f"{person.commands}:{tools}"
+    before = person.listing()
+    assert "Register the native host with Vivaldi\n" in person.install("--yes")
+    (manifest,) = person.manifests
+    assert manifest.parent == person.home / ".config/vivaldi/NativeMessagingHosts"
+    person.uninstall("--purge")
+    assert person.listing() == before
+
+
+def test_without_a_browser_mcpb_is_installed_all_the_same_and_says_what_is_left(
+    person: Person, tmp_path: Path
+) -> None:
+    shutil.rmtree(person.home / ".config")
+    person.environ["PATH"] = f"{person.commands}:{link_tools(tmp_path / 'tools')}"
     said = person.install("--yes")
     assert "mcpb is installed." in said
     assert "Then run: mcpb install-native-host\n" in said
@@ -480,13 +509,14 @@ def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_ad
     person.environ["PATH"] = os.environ["PATH"]
     said = person.install("--yes")
     assert said.endswith(f'export PATH="{person.commands}:$PATH"\n')
-    assert f"claude mcp add browser -- '{person.prefix}/venv/bin/mcpb' bridge" in said
+    assert f"claude mcp add --scope user browser -- '{person.commands}/mcpb' bridge --name browser\n" in said
+    assert f"Undo: '{person.commands}/mcpb' uninstall-native-host\n" in said
 
 
 def test_without_a_new_enough_python_it_says_so_and_makes_nothing(person: Person, tmp_path: Path) -> None:
     before = person.listing()
     (tmp_path / "bin").mkdir()
-    for tool in ("dirname", "grep", "readlink"):
+    for tool in ("dirname", "find", "grep", "id", "readlink"):
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
     done = person.run(INSTALL, "--yes", PATH=str(tmp_path / "bin"), PYTHON="python3")
     assert done.returncode == 1
@@ -516,6 +546,7 @@ def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_wha
 ) -> None:
     before = person.listing()
     person.install("--yes")
+    (person.home / ".mcpb/config.toml").touch()
     command = f"rm -r {shlex.quote(str(person.home / '.mcpb'))}"
     assert command in person.uninstall()
     done = person.run(UNINSTALL, "--purge")

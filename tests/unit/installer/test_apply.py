@@ -234,7 +234,7 @@ def test_a_removal_that_was_interrupted_at_once_is_a_removal(home: Path, chromiu
     do(begun)
     assert (chromium / MANIFEST).exists()
     assert planning.registered_targets(ledger(home), read_place) == []
-    assert "To bring it back: mcpb install-native-host --browser chromium" in install().output
+    assert "To register it again: mcpb install-native-host --browser chromium" in install().output
 
 
 def test_an_interrupted_removal_forgets_nothing_of_the_other_browsers(home: Path, chromium: Path) -> None:

@@ -84,7 +84,7 @@ def test_another_mcpb_first_on_path_is_named_with_ours_and_the_second_name(
     assert str(healthy.commands / "mcpb") in finding.text
     assert (
         as_called(finding, replace(healthy, found=npm))
-        == "claude mcp add browser -- mcpb-bridge bridge --name browser"
+        == "claude mcp add --scope user browser -- mcpb-bridge bridge --name browser"
     )
 
 
@@ -95,7 +95,7 @@ def test_where_the_second_name_is_taken_too_the_whole_path_is_named(
     taken = replace(healthy, found=other, found_second=None)
     (finding,) = examine_environment(taken)
     own = healthy.commands / "mcpb-bridge"
-    assert as_called(finding, taken) == f"claude mcp add browser -- {own} bridge --name browser"
+    assert as_called(finding, taken) == f"claude mcp add --scope user browser -- {own} bridge --name browser"
 
 
 def test_an_mcpb_that_no_terminal_finds_is_told_with_the_line_that_mends_it(healthy: Environment) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -44,8 +45,11 @@ def test_both_kinds_lie_beside_each_other_and_are_replaced_each_by_its_own(mcpb_
         assert done.exit_code == 0, done.output
     assert "about:debugging#/runtime/this-firefox" in done.output
     assert "load it again after each start" in done.output
-    assert sorted(path.name for path in mcpb_home.iterdir()) == ["extension", "extension-firefox"]
-    assert manifest_in(mcpb_home / "extension") == MANIFEST
+    names = ["extension", "extension-firefox", "state"]
+    assert sorted(path.name for path in mcpb_home.iterdir()) == names
+    copied = manifest_in(mcpb_home / "extension")
+    assert re.fullmatch(rf"{re.escape(MANIFEST['version'])} \([0-9a-f]{{12}}\)", copied.pop("version_name"))
+    assert copied == MANIFEST
     assert manifest_in(mcpb_home / "extension-firefox") == firefox_manifest(MANIFEST)
 
 
@@ -55,7 +59,7 @@ def test_a_copy_of_the_other_kind_is_not_an_earlier_one(mcpb_home: Path) -> None
     done = extension("--firefox")
     assert done.exit_code == 1
     assert "Move it away, then run again: mcpb extension --firefox" in done.output
-    assert manifest_in(mcpb_home / "extension-firefox") == MANIFEST
+    assert manifest_in(mcpb_home / "extension-firefox")["key"] == MANIFEST["key"]
 
 
 @pytest.mark.parametrize(

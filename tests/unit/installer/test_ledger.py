@@ -124,12 +124,12 @@ def test_a_linked_ledger_is_refused(home: Path, chromium: Path) -> None:
 
 def take_out_by_command(browser: Path) -> str:
     assert uninstall("--browser", browser.name).exit_code == 0
-    return "Chromium: taken out earlier"
+    return "You removed Chromium earlier."
 
 
 def take_out_by_hand(browser: Path) -> str:
     (browser / MANIFEST).unlink()
-    return "Chromium: its manifest was deleted by hand"
+    return "The manifest of Chromium was deleted by hand"
 
 
 @pytest.mark.parametrize("take_out", [take_out_by_command, take_out_by_hand])
@@ -143,12 +143,12 @@ def test_a_browser_that_was_taken_out_stays_out_until_it_is_named(
         plain = install()
         assert plain.exit_code == 0
         assert why in plain.output
-        assert "To bring it back: mcpb install-native-host --browser chromium" in plain.output
+        assert "To register it again: mcpb install-native-host --browser chromium" in plain.output
         assert not (chromium / MANIFEST).exists()
         assert (vivaldi / MANIFEST).exists()
     assert install(*back).exit_code == 0
     assert (chromium / MANIFEST).exists()
-    assert "bring it back" not in install().output
+    assert "register it again" not in install().output
 
 
 def test_a_manifest_that_was_deleted_by_hand_stays_in_the_ledger_and_no_command_calls_it_taken_out(
@@ -165,7 +165,7 @@ def test_a_manifest_that_was_deleted_by_hand_stays_in_the_ledger_and_no_command_
     assert known.find_entry(chromium / MANIFEST)
     assert not (chromium / MANIFEST).exists()
     uninstall("--browser", "chromium")
-    assert "Chromium: taken out earlier" in install().output
+    assert "You removed Chromium earlier." in install().output
 
 
 def test_what_a_killed_run_did_not_write_is_not_taken_for_deleted_by_hand(
@@ -191,7 +191,7 @@ def test_a_folder_that_was_named_by_hand_is_called_by_one_name(home: Path, chrom
         assert f"Chromium in {profile}" in ended.output
     (profile / MANIFEST).unlink()
     said = install().output
-    assert f"Chromium in {profile}: its manifest was deleted by hand" in said
+    assert f"The manifest of Chromium in {profile} was deleted by hand" in said
     assert f"--user-data-dir {profile}" in said
     shutil.rmtree(profile)
     assert str(profile) not in install().output
@@ -207,7 +207,7 @@ def test_with_the_last_browser_the_wrapper_goes_and_what_was_taken_out_is_rememb
     assert not (chromium / MANIFEST).parent.exists()
     plain = install()
     assert "No browser is left to register with." in plain.output
-    assert "To bring it back: mcpb install-native-host --browser chromium" in plain.output
+    assert "To register it again: mcpb install-native-host --browser chromium" in plain.output
     assert not (home / WRAPPER).exists()
     uninstall()
     assert listing(home) == start
@@ -331,7 +331,7 @@ def test_without_a_ledger_the_wrapper_stays_as_long_as_another_browser_starts_it
     uninstall("--browser", "chromium")
     assert (home / WRAPPER).exists()
     assert (vivaldi / MANIFEST).exists()
-    assert "Chromium: taken out earlier" in install().output
+    assert "You removed Chromium earlier." in install().output
 
 
 def test_a_byte_order_mark_does_not_make_our_manifest_another_s(home: Path, chromium: Path) -> None:

@@ -20,6 +20,7 @@ from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
 from native_host.system.problem import Problem
+from native_host.system.program_name import command_path
 
 SIGN_IN = "mcpb status --web"
 RELOAD_S = 10
@@ -366,13 +367,17 @@ def _format_clients(content: PageContent) -> Html:
     return _make_section("clients", "MCP clients", [make_element("ul", listed)])
 
 
+def _add_command() -> str:
+    return f"claude mcp add --scope user browser -- {command_path()} bridge --name browser"
+
+
 def _how_to_connect(url: str) -> Html:
     return make_element(
         "div",
         make_element("p", "No client is connected to a browser. To add one, for instance Claude Code, run:"),
-        make_element("p", _format_command("claude mcp add browser -- mcpb bridge")),
+        make_element("p", _format_command(_add_command())),
         make_element("p", "or, through this server:"),
-        make_element("p", _format_command(f"claude mcp add --transport http browser {url}mcp")),
+        make_element("p", _format_command(f"claude mcp add --scope user --transport http browser {url}mcp")),
         class_="empty",
     )
 
