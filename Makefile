@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security test-firstday bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -9,6 +9,7 @@ help:
 	@echo "make conformance  the protocol's own test suite, of both eras, over HTTP"
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
+	@echo "make test-firstday  the first day on a bare Debian, with a real file chooser; needs root"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make clients  MCP clients of other projects, which it installs, 1.4 GB"
 	@echo "make bench   what it costs, beside a bare copier and other products"
@@ -83,6 +84,12 @@ test-security:
 # Changes for a moment what all users of the machine have, so nothing else runs meanwhile.
 test-machine:
 	@$(pytest) tests/e2e/machine
+
+# A bare Debian, a shell, a file chooser and Claude Code, as README.md says. Needs root, debootstrap, and
+# some minutes.
+test-firstday:
+	@install/prepare.sh test
+	@PYTHONPATH=.:tests/support .venv/bin/python tests/support/first_day.py
 
 # Once, it is a part of test-e2e-chain.
 agent-run:
