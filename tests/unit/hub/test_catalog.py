@@ -85,6 +85,20 @@ def test_a_change_of_the_active_tab_is_not_a_change_of_the_list(registry: Regist
     assert "• Active" in shown(catalog.all_entries()[0])["description"]
 
 
+def test_only_the_active_tab_of_the_focused_window_is_marked_as_active(
+    registry: Registry, catalog: Catalog
+) -> None:
+    tabs = [
+        tab(1, active=True, focused=True),
+        tab(2, ordinal=2, active=True, focused=False),
+        tab(3, ordinal=3, active=False, focused=True),
+    ]
+    connect(registry, "h1", wire.Tabs(tabs=tabs), *(tools(each.tab_id, "getCart") for each in tabs))
+    descriptions = [shown(entry)["description"] for entry in catalog.all_entries()]
+    assert ["• Active" in description for description in descriptions] == [True, False, False]
+    assert [entry.is_active for entry in catalog.all_entries()] == [True, False, False]
+
+
 def test_a_name_that_nobody_offers_and_nobody_was_shown_is_unknown(catalog: Catalog) -> None:
     with pytest.raises(UnknownToolError):
         catalog.find_entry(Session("ours"), GET_CART)
