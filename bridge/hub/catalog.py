@@ -191,7 +191,11 @@ class Catalog:
         places = [Place(*where, tool.name, mark) for tool in left.frame.tools]
         if shown is None:
             longest = self._namer.max_name
-            domain_names = (domain_name(at.origin, place.own_name, longest, mark) for place in places)
+            domain_names = {
+                domain_name(at.origin, place.own_name, longest, each)
+                for place in places
+                for each in ("", mark)
+            }
             return name in domain_names or name in public_names(places, longest)
         wanted = shown.identity
         return wanted.tab_id in (at.tab_id, NO_TAB) and any(
@@ -242,16 +246,17 @@ class Catalog:
         if not meant:
             found = self._kept.get(name)
             if found is None or profile not in (None, found.profile):
-                raise self._explain_unknown(name)
+                raise self._explain_unknown(session, name)
             return self._best_of_kept(session, name, found.binding.identity, passing_by)
         if len(meant) > 1:
             raise CallError(Code.INVALID_PARAMS, _name_choices(name, list(meant.values())), handed=False)
         return next(iter(meant.values()))
 
-    def _explain_unknown(self, name: str) -> Exception:
+    def _explain_unknown(self, session: Session, name: str) -> Exception:
         """Return the error for a name that no tool has: it may be ambiguous but for a mark or a hash."""
         alike = (self._documents[self._where[at]].entries[at] for at in self._namer.find_alike(name))
-        if choices := [entry for entry in alike if not entry.refusal]:
+        choices = [entry for entry in alike if not entry.refusal]
+        if choices and self.reloading_until(session, name) is None:  # else its own tool comes back
             return CallError(Code.INVALID_PARAMS, _profile_choices(name, choices), handed=False)
         return UnknownToolError(name)
 

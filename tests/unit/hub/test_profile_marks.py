@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 import trio
 
@@ -117,6 +118,27 @@ async def test_a_plain_name_whose_tool_is_gone_is_answered_with_the_candidates()
     error = both.refusal(PLAIN)
     assert (error.code, error.handed) == (Code.INVALID_PARAMS, False)
     assert f"{MARKED} (https://shop.example in Home)" in error.detail
+
+
+async def test_a_plain_name_is_unknown_and_not_ambiguous_while_its_page_is_reloading() -> None:
+    """The call waits for that page then: `test_reloads.py`."""
+    both = TwoProfiles()
+    page = msgspec.structs.replace(tools(1, "getCart"), url="https://shop.example/")
+    both.connect("h1", "work", wire.Tabs(tabs=[tab(1)]), page)
+    both.connect("h2", "home", *one_page("getCart"), pid=2, started_at=2)
+    both.transport.announce("h1", wire.FrameAddress(tab_id=1, frame_id=0, document_id="d1"))
+    with pytest.raises(UnknownToolError):
+        both.router.catalog.find_entry(Session("new"), PLAIN)
+    assert both.router.catalog.reloading_until(Session("new"), PLAIN) is not None
+
+
+@pytest.mark.parametrize("name", [MARKED, "website_tool_shop_example_getCart"], ids=["by tab", "by site"])
+async def test_a_page_of_a_marked_profile_is_waited_for_while_it_is_reloading(name: str) -> None:
+    both = TwoProfiles([ProfileRow("work"), ProfileRow("home", is_marked=True)])
+    page = msgspec.structs.replace(tools(1, "getCart"), url="https://shop.example/")
+    both.connect("h2", "home", wire.Tabs(tabs=[tab(1)]), page)
+    both.transport.announce("h2", wire.FrameAddress(tab_id=1, frame_id=0, document_id="d1"))
+    assert both.router.catalog.reloading_until(Session("new"), name) is not None
 
 
 async def test_a_copied_profile_in_two_browsers_makes_the_plain_name_ambiguous() -> None:
