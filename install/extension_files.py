@@ -121,14 +121,14 @@ OLDEST = "140.0"
 """The oldest version that Mozilla still supports; tab groups came with 139."""
 _UNKNOWN = ("key", "minimum_chrome_version", "storage")
 """Firefox takes the id from its own member, and a schema of an administrator's settings from nowhere."""
-_NOT_FOR_ADD_ONS = "debugger"
-"""Firefox has no such permission: there the extension does not name its commands among its capabilities."""
+_NOT_FOR_ADD_ONS = ("debugger", "downloads")
+"""Firefox has no debugger for extensions: the capabilities there do not name its commands."""
 
 
 def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest that Firefox reads without a warning (tried in Firefox 140)."""
     manifest = {name: member for name, member in chromium.items() if name not in _UNKNOWN}
-    manifest["permissions"] = [name for name in chromium["permissions"] if name != _NOT_FOR_ADD_ONS]
+    manifest["permissions"] = [name for name in chromium["permissions"] if name not in _NOT_FOR_ADD_ONS]
     worker = chromium["background"]["service_worker"]
     manifest["background"] = {"scripts": [worker], "type": "module"}
     manifest["browser_specific_settings"] = {"gecko": _gecko_settings()}

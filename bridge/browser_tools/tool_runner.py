@@ -20,6 +20,7 @@ from bridge.browser_tools.page.bound_documents import (
     has_run_commands,
     unbind_documents,
 )
+from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.result_size import MAX_SERIALIZED, cut_page_text
 from bridge.browser_tools.session import permissions, tab_access
 from bridge.browser_tools.session.call_context import CallContext
@@ -64,6 +65,8 @@ from native_host.protocol.wire import Code
 
 IDLE_S = 20.0
 """A tab that was not used for so long is let go: the browser takes its warning of a debugger away."""
+DOWNLOADING_S = 600.0
+"""The same for a tab with a download that goes on, so that its end can be reported."""
 CHOOSER_S = 2.0
 """Seconds after an action in which a file chooser counts as its effect; a busy page opens one late."""
 
@@ -276,10 +279,14 @@ class ToolRunner:
             for at, page in list(state.pages.items()):
                 if at not in tabs:
                     state.pages.pop(at).release()
-                elif page.used_at < now - IDLE_S and not page.holds and page.dialog is None:
+                elif page.used_at < now - _idle_s(page) and not page.holds and page.dialog is None:
                     page.release()
                 elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
                     page.show_choosers()
+
+
+def _idle_s(page: Page) -> float:
+    return DOWNLOADING_S if page.downloads.has_running else IDLE_S
 
 
 async def _run_judged(tool: Tool[Any, CallContext], given: Any, context: CallContext) -> ToolResult:

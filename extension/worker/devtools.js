@@ -4,6 +4,7 @@
  */
 
 import { Attachment } from "./devtools_tab.js";
+import { DOWNLOAD, Downloads } from "./downloads.js";
 import { invalid } from "./params.js";
 import { Code, WireError } from "./wire.js";
 
@@ -24,10 +25,23 @@ export class DevTools {
   constructor({ changed, stopped }) {
     this.changed = changed;
     this.stopped = stopped;
+    this.downloads = new Downloads((tabId, state) => this.#attachments.get(tabId)?.tell(DOWNLOAD, state));
     chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
-      this.#attachments.get(Number(tabId))?.onEvent(sessionId ?? "", method, params ?? {}),
+      this.#onEvent(Number(tabId), sessionId ?? "", method, params ?? {}),
     );
     chrome.debugger.onDetach.addListener(({ tabId }, reason) => this.#detached(Number(tabId), reason));
+  }
+
+  /** @param {number} tabId @param {string} sessionId @param {string} method @param {any} params */
+  #onEvent(tabId, sessionId, method, params) {
+    const attachment = this.#attachments.get(tabId);
+    if (attachment && method === "Page.downloadWillBegin") this.downloads.begun(tabId, params);
+    attachment?.onEvent(sessionId, method, params);
+  }
+
+  /** A page has opened a tab. @param {number} tabId the page's @param {string} url for which it was opened */
+  opened(tabId, url) {
+    if (this.#attachments.has(tabId)) this.downloads.opened(tabId, url);
   }
 
   /** Those that have used what is attached to. */

@@ -53,7 +53,7 @@ export const ALLOWED_EVENTS = new Set(
     ["Page", "loadEventFired navigatedWithinDocument"],
     ["Runtime", "consoleAPICalled exceptionRevoked exceptionThrown executionContextCreated executionContextsCleared"],
     ["Target", "attachedToTarget detachedFromTarget"],
-    ["mcpb", "eventDropped subscribed"],
+    ["mcpb", "download eventDropped subscribed"],
   ),
 );
 

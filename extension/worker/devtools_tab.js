@@ -177,6 +177,7 @@ export class Attachment {
   onEvent(sessionId, method, params) {
     const event = { tabId: this.tabId, sessionId, method, params: withoutCookies(method, params) };
     if (method === "Page.screencastFrame") return; // of our own
+    if (sessionId && method.startsWith("Page.") && method !== "Page.downloadWillBegin") return; // those of the tab count
     this.document.handle(sessionId, method, params);
     if (method === "Target.attachedToTarget") this.#found(event);
     if (method === "Target.targetInfoChanged") this.#update(params.targetInfo);
@@ -188,6 +189,12 @@ export class Attachment {
     const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
     if (hearing.length === 0) return;
     for (const admitted of this.#room.admit(event, Date.now())) tell(hearing, admitted);
+  }
+
+  /** Report an event of the extension. @param {string} method @param {any} params */
+  tell(method, params) {
+    const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
+    tell(hearing, { tabId: this.tabId, sessionId: "", method, params });
   }
 
   /** The browser has let go of the tab, or we have. */
@@ -347,6 +354,7 @@ export class Attachment {
     const { sessionId } = event.params;
     this.#children.set(sessionId, event);
     void this.#order(sessionId, "Inspector.enable");
+    void this.#order(sessionId, "Page.enable"); // reports downloads
     this.#explore(sessionId);
   }
 

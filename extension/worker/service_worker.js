@@ -34,7 +34,7 @@ import { PageToolUses } from "./page_tool_uses.js";
  */
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */
-const SUPPORTED = ["documentId", "tabNumbers"];
+const SUPPORTED = ["documentId", "mcpb.download", "tabNumbers"];
 
 const numbers = new TabNumbers();
 const owners = new TabOwners();
@@ -224,7 +224,8 @@ chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId).then(() =>
 chrome.tabs.onReplaced.addListener(
   (added, removed) => void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed)),
 );
-chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId }) => {
+chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId, url }) => {
+  devtools?.opened(sourceTabId, url);
   void siteRules.opened(tabId, sourceTabId);
   void sessionTabs.opened(tabId, sourceTabId);
 });

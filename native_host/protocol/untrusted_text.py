@@ -39,6 +39,15 @@ def quote(text: str, max_chars: int) -> str:
     return f"“{single_line(text, max_chars).translate(_QUOTATION_MARKS)}”"
 
 
+def quote_exactly(text: str, max_chars: int) -> str:
+    """Return a quote in which hidden characters and quotation marks are escapes such as `\\u201d`.
+
+    For a path that a model may pass on: other than `quote`, it changes no other character.
+    """
+    shown = "".join(_escape_hidden(char) for char in _SMUGGLING.sub(_escape_all, text[:max_chars]))
+    return f"“{shown}{'…' if len(text) > max_chars else ''}”"
+
+
 def format_description(text: str) -> str:
     """Return printable lines with single spaces, of at most MAX_DESCRIPTION_CHARS characters together."""
     # A page may write a megabyte: no more is read than can be shown.
@@ -101,6 +110,14 @@ def _sanitize(text: str, layout: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in layout else " " for char in text)
+
+
+def _escape_hidden(char: str) -> str:
+    return _escape(char) if ord(char) not in _QUOTATION_MARKS else f"\\u{ord(char):04x}"
+
+
+def _escape_all(match: re.Match[str]) -> str:
+    return "".join(char.encode("unicode_escape").decode() for char in match[0])
 
 
 def _escape(char: str) -> str:

@@ -10,8 +10,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import trio
@@ -19,6 +19,8 @@ import trio
 from bridge import origins
 from bridge.browser_tools.page import bound_documents
 from bridge.browser_tools.page.bound_documents import BoundDocument
+from bridge.browser_tools.page.event_notes import EventNotes
+from bridge.browser_tools.page.tab_downloads import WAIT_S, TabDownloads
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
@@ -32,7 +34,6 @@ SETTLE_S = 5.0
 """For a document that an input has sent the tab to."""
 DOWNLOAD_S = 0.5
 """From the end of a navigation without a document to the news of its download; measured: 2 ms."""
-MAX_NOTES = 20
 MAX_SAID = 80
 """Characters of page text within a sentence; the rest is quoted below it."""
 MAX_QUOTED = 2000
@@ -65,6 +66,8 @@ STATE_EVENTS = (
     "Page.fileChooserOpened",
     SUBSCRIBED,
 )
+DOWNLOAD = "mcpb.download"
+"""Event of the extension: a download has another state."""
 _CHOOSER = (
     "The page asked for a file to be chosen, which the user was not shown: nothing was chosen. file_upload "
     "gives the page a file; find shows its field, also a hidden one."
@@ -156,40 +159,6 @@ def rest_of_address(url: str) -> str:
     return single_line(url, MAX_QUOTED) if len(url) - len(origins.get_web_origin(url)) > MAX_SAID else ""
 
 
-class Note(NamedTuple):
-    """Something that a model should hear of."""
-
-    text: str
-    origin: str
-    """Origin of the page that it reports on; empty: none."""
-    without: str
-    """The same without what that page says; empty: nothing."""
-    quoted: str
-    """Text of the page, if the sentence has only its beginning."""
-
-
-@dataclass
-class EventNotes:
-    """Notes on events in a tab since the last result, for the end of the next one."""
-
-    notes: list[Note] = field(default_factory=list)
-
-    def add_note(self, text: str, origin: str = "", without: str = "", quoted: str = "") -> None:
-        """See `Note`."""
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(Note(text, origin, without, quoted))
-
-    def pop_notes(self, may_read: Callable[[str], bool]) -> tuple[str, list[Quote]]:
-        """Return all notes as text, with a space before, and the quotes below it; then clear them.
-
-        `may_read` returns whether the session may read texts of an origin.
-        """
-        notes, self.notes = self.notes, []
-        told = [(note.text, note) if may_read(note.origin) else (note.without, None) for note in notes]
-        text = "".join(f" {sentence}" for sentence, _ in told if sentence)
-        return text, [Quote(note.quoted, note.origin) for _, note in told if note and note.quoted]
-
-
 class Devtools(ABC):
     """DevTools of one tab."""
 
@@ -239,7 +208,7 @@ class Devtools(ABC):
         self._stayed = False
         """Navigations that loaded no document: one may have become a download."""
         self._is_loading = False
-        self.downloads = 0
+        self.downloads = TabDownloads()
         self._changed = trio.Event()
 
     @property
@@ -351,13 +320,17 @@ class Devtools(ABC):
         self._is_subscribed = True
         if self._subscription is FINISHED:
             self.begun_at = trio.current_time()
-        self._events = {*STATE_EVENTS, *(name for names in self._listeners.values() for name in names)}
+        self._events = {*self._state_events, *(name for names in self._listeners.values() for name in names)}
         asked = wire.SubscribeCdp(session=self._session, tab_id=self.tab_id, events=sorted(self._events))
         subscription = _Subscription(self)
         self._subscription = subscription
         subscription.pending = self._send_request(
             "subscribeCDP", asked, math.inf, subscription.on_ended, CallObserver(on_event=self._on_event)
         )
+
+    @property
+    def _state_events(self) -> tuple[str, ...]:
+        return (*STATE_EVENTS, DOWNLOAD) if self.downloads.reports_ends else STATE_EVENTS
 
     async def wait_subscribed(self) -> None:
         """Subscribe, and wait until earlier state has been reported.
@@ -398,6 +371,7 @@ class Devtools(ABC):
         self.frames_changed()
         self.url, self.origin, self.dialog = "", "", None
         self._is_crashed = self.is_leaving = self._is_loading = False
+        self.downloads.lose()
         self._notify_waiters()
 
     async def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
@@ -458,16 +432,27 @@ class Devtools(ABC):
         self._is_loading = False
 
     async def wait_settled(self, timeout_s: float = SETTLE_S) -> None:
-        """If an input has sent the tab elsewhere, wait until that document is there, or a download begins."""
+        """If an input has sent the tab elsewhere, wait until that document is there, or a download ends."""
         await self.wait_until(
             lambda: self.dialog is not None or not (self.is_leaving or self._is_loading), timeout_s
         )
         if self._stayed:
             await self.wait_until(lambda: not self._stayed, DOWNLOAD_S)
             self._stayed = False
+        await self.wait_downloads()
+
+    async def wait_downloads(self) -> None:
+        """Wait until downloads have ended that the running action may have started, at most 10 s."""
+        until = trio.current_time() + WAIT_S
+        while (deadline := self.downloads.deadline()) is not None and self.dialog is None:
+            with trio.move_on_at(min(deadline, until)):
+                await self._changed.wait()
+                continue
+            break
+        self.downloads.report_running()
 
     def _on_event(self, event: wire.CdpEvent) -> None:
-        if event.method in STATE_EVENTS:
+        if event.method in self._state_events:
             params = msgspec.json.decode(event.params) if event.params else {}
             if event.method in _FRAMES:
                 self.frames_changed()
@@ -529,10 +514,9 @@ class Devtools(ABC):
                 self.happened.add_note(_CHOOSER)
             case "Page.downloadWillBegin":
                 self._stayed = False
-                self.downloads += 1
-                name = quote(params.get("suggestedFilename", ""), MAX_SAID)
-                origin = origins.get_origin(params.get("url", ""))
-                self.happened.add_note(f"A download began: {name}.", origin, "A download began.")
+                self.downloads.handle_begin(params, trio.current_time())
+            case "mcpb.download":
+                self.downloads.handle_state(params, trio.current_time())
 
     def _dialog_opened(self, params: Params) -> None:
         said, whose = single_line(params.get("message", ""), MAX_QUOTED), self._origin_of_dialog(params)

@@ -13,7 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from bridge import origins
 from bridge.browser_tools.page.bound_documents import BoundDocument, TabKey, bind_document
-from bridge.browser_tools.page.devtools import NotControllableError
+from bridge.browser_tools.page.devtools import DOWNLOAD, NotControllableError
+from bridge.browser_tools.page.event_notes import EventNotes
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.client_prompts import ClientPrompts
@@ -185,8 +186,14 @@ class CallContext:
         return is_allowed
 
     def take_notes(self, page: Page) -> str:
-        """Return what has happened in a tab since the last call, for the end of a sentence."""
-        text, quotes = page.happened.pop_notes(self.may_read)
+        """Return what has happened in a tab since the last call, for the end of a sentence.
+
+        With the downloads of the session's other tabs.
+        """
+        return self._pop_notes(page.happened) + self._pop_notes(self.state.download_notes)
+
+    def _pop_notes(self, notes: EventNotes) -> str:
+        text, quotes = notes.pop_notes(self.may_read)
         self.quotes.extend(quotes)
         return text
 
@@ -296,9 +303,11 @@ class CallContext:
         page = self.state.pages.get((host, tab_id))
         if page is None:
             page = Page(self.services.transport, host, tab_id, session, self.state.numbering)
+            page.downloads.notes = self.state.download_notes
             self.state.pages[host, tab_id] = page
         page.number = self.show_tab(place)
         page.is_shown = place.tab.active
+        page.downloads.reports_ends = reports_downloads(place.browser)
         page.check = partial(self._check_rules, place, self.services.policy.version)
         page.may_read = self.may_read
         page.judged = (place.tab.document_id, page.documents)
@@ -419,6 +428,11 @@ class CallContext:
 def supports_devtools(browser: Browser) -> bool:
     """Return whether the extension passes DevTools commands on, which Firefox has none of."""
     return browser.hello is None or "forwardCDPCommand" in browser.hello.capabilities.commands
+
+
+def reports_downloads(browser: Browser) -> bool:
+    """Return whether the extension reports the end of downloads; older ones do not."""
+    return browser.hello is not None and DOWNLOAD in browser.hello.capabilities.commands
 
 
 def check_extension(browser: Browser) -> None:

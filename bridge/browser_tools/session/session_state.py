@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from bridge.browser_tools.page.event_notes import EventNotes
 from bridge.browser_tools.page.page import Numbering, Page
 
 MAX_PICTURES = 50
@@ -86,6 +87,8 @@ class SessionState:
     pages: dict[tuple[str, int], Page] = field(default_factory=dict)
     numbering: Numbering = field(default_factory=Numbering)
     pictures: Pictures = field(default_factory=Pictures)
+    download_notes: EventNotes = field(default_factory=EventNotes)
+    """Notes on the downloads of all its tabs, also of closed ones."""
     others: dict[type, Any] = field(default_factory=dict)
 
     def state_of(self, kind: type[T]) -> T:

@@ -71,7 +71,12 @@ async def _run_action(given: Computer, context: CallContext, place: TabRef, page
     news = await _describe_effects(context, place, page, tabs)
     await gif_creator.after_action(context, page, f"{given.action} {result.target}".strip())
     answer = _make_result(given, page, f"{result.said}{news}", result.target)
-    return await page_changes.with_changes(context, page, answer) if shows_changes else answer
+    if shows_changes:
+        answer = await page_changes.with_changes(context, page, answer)
+    # A download begins a moment after its click: by now it has.
+    await page.wait_downloads()
+    answer.output.message += context.take_notes(page)
+    return answer
 
 
 def _make_result(given: Computer, page: Page, message: str, target: str = "") -> ToolResult:
@@ -91,8 +96,9 @@ async def _prepare_action(given: Computer, context: CallContext, page: Page) -> 
 
 async def _describe_effects(context: CallContext, place: TabRef, page: Page, tabs: set[int]) -> str:
     """Describe the effects of an action, for the end of its sentence."""
+    opened = await _new_tabs(context, place, tabs)
     news = context.take_notes(page)
-    for tab in await _new_tabs(context, place, tabs):
+    for tab in opened:
         number = context.show_tab(TabRef(place.browser, tab))
         news += f" It opened tab {number}, which is yours; your current tab is still {page.number}."
     return f"{news} {page.dialog}" if page.dialog else news

@@ -13,6 +13,7 @@ from bridge import origins
 from bridge.browser_tools.page.bound_documents import bind_document
 from bridge.browser_tools.page.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page.page import Page
+from bridge.browser_tools.page.tab_downloads import WAIT_S
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.tab_access import TabRef
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
@@ -76,6 +77,8 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         await context.admit(url)
     if url and given.tab_id is UNSET and not _has_tab(context):
         place = await context.new_tab()
+        with suppress(ToolError, CallError):  # without DevTools a download is not reported
+            await context.page_of(place).wait_subscribed()
     else:
         place = await context.use_tab(given.tab_id, leaves=True)
     page = context.state.pages.get((place.browser.host, place.tab.tab_id))
@@ -85,7 +88,7 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         if step
         else partial(_load_address, context, place, url, quiet_ms)
     )
-    downloads = page.downloads if page else 0
+    downloads = page.downloads.count if page else 0
     try:
         here = await (page.unless_dialog(going) if page else going())
     except CallError as error:
@@ -103,7 +106,7 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
             page.forget_load()
     finally:
         if page:
-            context.take_notes(page)  # that it has gone there is no news
+            page.happened.notes.clear()  # that it has gone there is no news
     number = context.show_tab(place)
     await _check_arrival(context, here, number)
     with suppress(ToolError):  # without DevTools there are no pictures
@@ -112,6 +115,7 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         await gif_creator.after_action(context, shown, f"navigate {here.url.partition('?')[0]}")
     url, title = single_line(here.url, MAX_URL), single_line(here.title, MAX_TITLE)
     message = f"Tab {number} is at {brief_address(here.url)}.{_STILL_LOADING * here.loading}"
+    message += context.take_notes(page) if page else ""
     told = NavigateOutput(message=message, tab_id=number, url=url, title=title, loading=here.loading)
     said = "\n".join(filter(None, [rest_of_address(url), title]))
     return ToolResult(told, said, origins.get_origin(here.url))
@@ -145,9 +149,10 @@ async def _without_page(context: CallContext, place: TabRef, page: Page | None, 
     url = single_line(tab.url, MAX_URL)
     number = context.show_tab(place)
     stays = f" Tab {number} stays where it was."
-    if page is None or not await page.wait_until(lambda: page.downloads > downloads, DOWNLOAD_S):
+    if page is None or not await page.wait_until(lambda: page.downloads.count > downloads, DOWNLOAD_S):
         text = "That has led to no page: it is a download, it has nothing to show, or it was stopped."
         raise ToolError(text + stays)
+    await page.wait_downloads()
     message = f"That address is no page.{context.take_notes(page)}{stays}"
     if context.may_read(origins.get_tab_origin(tab)):
         return ToolResult(NavigateOutput(message=message, tab_id=number, url=url, title=tab.title))
@@ -256,6 +261,6 @@ TOOLS = (
         input_type=Navigate,
         output_type=NavigateOutput,
         run=navigate_tab,
-        limit_s=LOAD_S + 5,
+        limit_s=LOAD_S + WAIT_S + 5,
     ),
 )

@@ -512,7 +512,9 @@ def test_new_tabs_downloads_and_moves_are_told(tools: Tools) -> None:
     assert "Arrived" in tools.done("get_page_text", tabId=int(opened)).text
 
     desk = Desk(tools, "downloads.html")
-    assert "A download began: “loans.csv”." in desk.do("left_click", ref=desk.ref('"List of books"')).text
+    assert (
+        "Downloaded “loans.csv” (350 B) to “" in desk.do("left_click", ref=desk.ref('"List of books"')).text
+    )
 
     desk = Desk(tools, "moves-on.html")
     assert "/arrived.html now" in desk.do("left_click", ref=desk.ref("Through three redirects")).text

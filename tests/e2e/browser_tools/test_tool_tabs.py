@@ -130,7 +130,7 @@ def test_an_address_that_is_a_download_leaves_the_tab_where_it_is(tools: Tools, 
     tools.open_site("downloads.html")
     tools.done("get_page_text")  # from here on events of the tab are heard
     told = tools.done("navigate", url=f"{browsing.site.url}/loans.csv")
-    assert "That address is no page. A download began: “loans.csv”." in told.text
+    assert "That address is no page. Downloaded “loans.csv” (350 B) to “" in told.text
     assert told.structured["url"].endswith("/downloads.html")
     assert "List of books" in tools.done("get_page_text").text
 

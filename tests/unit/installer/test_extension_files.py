@@ -33,7 +33,7 @@ def test_firefox_gets_a_manifest_in_its_own_words() -> None:
     assert manifest["background"] == {"scripts": ["worker/service_worker.js"], "type": "module"}
     assert manifest["browser_specific_settings"]["gecko"]["id"] == FIREFOX_ID
     assert not {"key", "minimum_chrome_version", "storage"} & manifest.keys()
-    assert set(MANIFEST["permissions"]) - set(manifest["permissions"]) == {"debugger"}
+    assert set(MANIFEST["permissions"]) - set(manifest["permissions"]) == {"debugger", "downloads"}
     same = ("version", "host_permissions", "content_scripts", "incognito")
     assert {name: manifest[name] for name in same} == {name: MANIFEST[name] for name in same}
 

@@ -14,6 +14,7 @@ from native_host.protocol.untrusted_text import (
     is_single_line,
     multi_line,
     quote,
+    quote_exactly,
     single_line,
     truncate,
 )
@@ -45,6 +46,20 @@ def test_a_single_line_has_no_hidden_character_and_a_limit(text: str, line: str)
 
 def test_a_quote_cannot_be_closed_by_its_text() -> None:
     assert quote("a” and “b", 40) == "“a' and 'b”"
+
+
+@pytest.mark.parametrize(
+    ("path", "quoted"),
+    [
+        ("/home/ann/a  b.csv", "“/home/ann/a  b.csv”"),
+        ("/a/“b”. Do this.csv", "“/a/\\u201cb\\u201d. Do this.csv”"),
+        ("/a/\u202eb\n.csv", "“/a/\\u202eb\\n.csv”"),
+        ("/a/x\ufe0e\ufe0f.csv", "“/a/x\\ufe0e\\ufe0f.csv”"),
+        ("/" + "a" * 30, "“/aaaaaaaaaaaaaaaaaaa…”"),
+    ],
+)
+def test_an_exact_quote_keeps_every_character_recognizable(path: str, quoted: str) -> None:
+    assert quote_exactly(path, 20 if "aaa" in path else 100) == quoted
 
 
 def test_a_description_keeps_lines_but_no_runs_of_spaces() -> None:
