@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 _QUIET_S = 3.0
 _RELEASE_S = 0.5
 """Seconds for browsers to release the tabs of an ended session."""
+_CLOSE_S = 5.0
+"""Seconds for them to close the tabs of a command: its user waits, and may look at the browser next."""
 
 T = TypeVar("T")
 TellHosts = Callable[[list[wire.Session]], None]
@@ -136,7 +138,11 @@ def _set_config(
     site_rules.refresh()
     router.consent.setting_for(config.pages, asks_sites=config.browser.sites == "ask")
     changed = msgspec.structs.replace(
-        terms, call_s=config.call_timeout_s, max_listed=config.max_listed_tools, ask_in=config.browser.ask_in
+        terms,
+        call_s=config.call_timeout_s,
+        max_listed=config.max_listed_tools,
+        ask_in=config.browser.ask_in,
+        closing=config.browser.closing,
     )
     router.set_terms(changed)
 
@@ -187,6 +193,7 @@ def _make_terms(config: Config) -> Terms:
         asks_sites=config.browser.sites == "ask",
         rate_limiter=RateLimiter(config.calls_per_minute),
         ask_in=config.browser.ask_in,
+        closing=config.browser.closing,
     )
 
 
@@ -284,15 +291,8 @@ async def _hold_session(name: str, config: Config, session: Session, on_ready: C
     # Only this process needs the module.
     from bridge.frontends.named_session import NamedSession, open_socket  # noqa: PLC0415
 
-    latest = config
-
-    def adapt(changed: Config) -> Config:
-        nonlocal latest
-        latest = changed
-        return _list_all_tools(changed)
-
     with open_socket(name) as opened:
-        async with _open_hub_of_one(config, adapt) as (hub, serving):
+        async with _open_hub_of_one(config, _list_all_tools) as (hub, serving):
             hub.set_sessions([session.on_wire()])
             held = NamedSession(name, session, hub.router, opened)
             try:
@@ -302,7 +302,7 @@ async def _hold_session(name: str, config: Config, session: Session, on_ready: C
             finally:
                 if not held.is_continued:
                     with trio.move_on_after(_RELEASE_S, shield=True):
-                        await hub.router.release(session, close_tabs=latest.browser.close_tabs)
+                        await hub.router.release(session)
 
 
 def _watch_configuration(
@@ -325,8 +325,11 @@ def _list_all_tools(config: Config) -> Config:
 
 
 def _with_http_limits(config: Config) -> Config:
-    """Return the configuration with the limits of HTTP clients instead of stdio clients."""
-    return msgspec.structs.replace(config, calls_per_minute=config.http.calls_per_minute)
+    """Return the configuration with the settings of HTTP clients instead of stdio clients."""
+    browser = config.browser
+    if config.http.close_tabs:
+        browser = msgspec.structs.replace(browser, close_tabs="always")
+    return msgspec.structs.replace(config, calls_per_minute=config.http.calls_per_minute, browser=browser)
 
 
 def _shorten_names(hub: Hub, config: Config, session: Session, server_name: str) -> None:
@@ -340,7 +343,7 @@ async def speak_mcp(
     speak: Callable[[McpServer], Awaitable[None]],
     on_known: Callable[[], None] = lambda: None,
 ) -> None:
-    """One MCP session, from `speak`'s beginning to its end, however that comes. Its tabs stay open.
+    """One MCP session, from `speak`'s beginning to its end, however that comes.
 
     `on_known` is called once the client has said what it is.
     """
@@ -540,9 +543,11 @@ def run_with_hub(
             if session.client.name:
                 hub.set_sessions([session.on_wire()])
             await hub.router.wait_discovered()
-            done = await job(hub, session)
-            await hub.router.release(session)
-            return done
+            try:
+                return await job(hub, session)
+            finally:
+                with trio.move_on_after(_CLOSE_S, shield=True):
+                    await hub.router.release(session)
 
     try:
         return trio.run(run_job)

@@ -79,6 +79,7 @@ class BrowserTools:
             settle=self._router.wait_discovered,
             whats_missing=lambda: str(self._router.connection_problem()),
             tools=all_tools(),
+            new_tab_request=self._router.tabs.format_request,
             sites_changed=self._sites_changed,
         )
         return ToolRunner(services)

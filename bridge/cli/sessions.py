@@ -54,7 +54,7 @@ def list_sessions(*, as_json: bool) -> None:
 def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
     """End the sessions with these names.
 
-    The tabs that they opened stay open, or are closed where `browser.close_tabs` is set.
+    `browser.close_tabs` says which of the tabs that they opened are closed.
     """
     from native_host.ipc.named_sessions import SessionError, check_name
 

@@ -83,6 +83,7 @@ def _forget_tools(origin: str) -> None:
     help="Write a longer text to a file, and print its path and first lines "
     f"(default: {MAX_CHARS} with --session, else no limit).",
 )
+@click.option("--keep", is_flag=True, help="Leave the tabs open that the call opens.")
 @session_option
 @existing_channel_option
 def call(
@@ -91,6 +92,7 @@ def call(
     args_json: str | None,
     *,
     as_json: bool,
+    keep: bool,
     max_chars: int | None,
     session_name: str | None,
     existing_channel: bool,
@@ -100,8 +102,8 @@ def call(
     Numbers, lists and the like are JSON: quantity=2, sizes='["S", "M"]'. Images are written to files, unless
     --json prints them.
 
-    Without --session each call is a session of its own, and later calls cannot use the tabs that it opens.
-    With it, calls of the same session name use the same tabs:
+    Without --session each call is a session of its own, whose tabs are closed when it ends (--keep, and
+    browser.close_tabs of the configuration). With it, calls of the same session name use the same tabs:
 
     \b
     mcpb call --session shop navigate url=https://example.com
@@ -114,13 +116,19 @@ def call(
 
     if as_json and max_chars is not None:
         raise click.UsageError("--max-chars cannot be combined with --json.")
+    if keep and session_name is not None:
+        raise click.UsageError(
+            "--keep cannot be combined with --session, which keeps its tabs until its end."
+        )
     texts = [_read_pair(pair) for pair in arguments]
     request = CallTool(name=name, arguments=_read_object(args_json), texts=texts)
     try:
         msgspec.json.encode(request)
     except UnicodeEncodeError:
         raise click.UsageError("an argument is not Unicode text") from None
-    reply = _ask_hub(request, session_name, is_structured=as_json, existing_channel=existing_channel)
+    reply = _ask_hub(
+        request, session_name, is_structured=as_json, keeps_tabs=keep, existing_channel=existing_channel
+    )
     assert not isinstance(reply, ToolList)
     if isinstance(reply, Rejection):
         raise click.ClickException(for_terminal(reply.message, on=sys.stderr))
@@ -140,6 +148,7 @@ def _ask_hub(
     session_name: str | None,
     *,
     is_structured: bool = False,
+    keeps_tabs: bool = False,
     existing_channel: bool,
 ) -> Reply:
     """Ask the named session, or without a name a hub in this process."""
@@ -163,7 +172,9 @@ def _ask_hub(
         return await calls.call(request, observer)
 
     command = "" if isinstance(request, ListTools) else "call"
-    session = msgspec.structs.replace(new_session(command), is_structured=is_structured)
+    session = msgspec.structs.replace(
+        new_session(command), is_structured=is_structured, keeps_tabs=keeps_tabs
+    )
     return run_with_hub(session, ask, existing_channel=existing_channel)
 
 

@@ -60,7 +60,10 @@ LIVE_KEYS = frozenset(
         "pages",
     }
 )
-"""Keys and tables that running clients apply when the file changes; besides them `http.calls_per_minute`."""
+"""Keys and tables that running clients apply when the file changes.
+
+Besides them `http.calls_per_minute` and `http.close_tabs`.
+"""
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -112,7 +115,8 @@ def file_identity(home: Path) -> tuple[object, ...]:
 def rules_digest(config: Config) -> str:
     """Return a digest of the rules that running clients apply, to compare processes."""
     applied = {key: getattr(config, key) for key in LIVE_KEYS if key not in _TABLES}
-    rules = (applied, config.policy, config.browser, config.pages, config.http.calls_per_minute)
+    http = (config.http.calls_per_minute, config.http.close_tabs)
+    rules = (applied, config.policy, config.browser, config.pages, http)
     return sha256(msgspec.json.encode(rules, order="sorted")).hexdigest()[:12]
 
 
@@ -237,7 +241,7 @@ def _format_choices(key: str) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f'"{word}"' for word in get_args(kind))
     words = [f'"{word}"' for member in get_args(kind) for word in get_args(member)]
-    return " or ".join(["a number", *words])
+    return " or ".join([*(["a number"] if int in get_args(kind) else []), *words])
 
 
 def _format_value(value: Any) -> str:

@@ -33,6 +33,11 @@ def _is_subset(given: Sequence[str], of_file: Sequence[str]) -> bool:
     return set(given) <= set(of_file)
 
 
+def _closes_no_more(given: str | bool, of_file: str | bool) -> bool:
+    order = {False: 0, "never": 0, "ask": 1, "unused": 2, "always": 3, True: 3}
+    return order[given] <= order[of_file]
+
+
 def _is_nearer(given: str, of_file: str) -> bool:
     return given == of_file or given in _LOOPBACK
 
@@ -45,11 +50,13 @@ RESTRICTIONS: dict[str, IsTighter] = {
     "http.cors_origins": _is_subset,
     "http.allowed_hosts": _is_subset,
     "http.calls_per_minute": _is_lower_limit,
+    "http.close_tabs": _is_off,
     "browser.enabled": _is_off,
     "browser.tabs": _is_one_of_the_first("own", "ask", "any"),
     "browser.sites": _is_one_of_the_first("ask", "any"),
     "browser.ask_in": _is_one_of_the_first("extension", "both", "client"),
     "browser.find_with_model": _is_off,
+    "browser.close_tabs": _closes_no_more,
     "browser.resume": _is_one_of_the_first("terminal", "any"),
     "existing_channel.attach": _is_off,
     "existing_channel.publish": _is_off,
@@ -69,9 +76,7 @@ UNRESTRICTED = frozenset(
         "http.auth_token",
         "http.idle_minutes",
         "http.structured",
-        "http.close_tabs",
         "browser.tools",
-        "browser.close_tabs",
         "browser.screenshot_format",
         # `bridge.config.loader` takes of its paths those that the file allows.
         "browser.upload_dirs",

@@ -18,6 +18,7 @@ from bridge.hub.policy import PolicyRules
 from bridge.hub.public_names import MIN_NAME
 from bridge.hub.router import CALL_S
 from http_serving.host_header import is_host
+from native_host.protocol import wire
 
 PORT = 3456
 CALLS_PER_MINUTE = 100
@@ -67,7 +68,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     structured: bool = False
     """True if results of mcpb's own tools contain `structuredContent`."""
     close_tabs: bool = False
-    """True if the tabs that a session opened are closed at its end."""
+    """True means `browser.close_tabs = "always"` for HTTP clients; older files have it."""
 
     def __post_init__(self) -> None:
         _check_host("host", self.host)
@@ -130,8 +131,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Files, and directories with all below them, that may be given to pages without a prompt."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     """Image format of the screenshots that `computer` takes."""
-    close_tabs: bool = False
-    """True if the tabs that a named session opened are closed at its end."""
+    close_tabs: wire.Closing | bool = "unused"
+    """Tabs of a session that are closed at its end; older files have true for `always`, false for `never`."""
     resume: Literal["terminal", "any"] = "terminal"
     """Place from which `mcpb pause --resume` works: a terminal only, or any process."""
     find_with_model: bool = False
@@ -142,6 +143,13 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if not PurePath(directory).is_absolute():
                 reason = f'"{directory}" is not an absolute path; write it as /home/ann/photos'
                 raise SettingError("upload_dirs", reason)
+
+    @property
+    def closing(self) -> wire.Closing:
+        """The word that `close_tabs` means."""
+        if isinstance(self.close_tabs, str):
+            return self.close_tabs
+        return "always" if self.close_tabs else "never"
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

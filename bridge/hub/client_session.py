@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -87,6 +88,8 @@ class Session(msgspec.Struct):
     """True if results of mcpb's own tools contain `structuredContent`: many clients then drop the text."""
     tool_set: ToolSet | None = None
     """The browser tools that it wants listed; None: as `browser.tools` says."""
+    keeps_tabs: bool = False
+    """True if its tabs stay open at its end, whatever `browser.close_tabs` says."""
     _shown: Mapping[str, ToolBinding] = msgspec.field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)
@@ -109,6 +112,12 @@ class Session(msgspec.Struct):
         self._shown = bindings
         for name in list(islice(self._shown_before, max(0, len(self._shown_before) - MAX_SHOWN))):
             del self._shown_before[name]
+
+    @property
+    def group_key(self) -> str:
+        """Key of its tab group: the same for the next session of this client in this folder."""
+        known = (self.client.name, self.title, self.folder, self.principal)
+        return sha256(msgspec.json.encode(known)).hexdigest()[:16]
 
     def on_wire(self) -> wire.Session:
         """Return the session as hosts receive it."""

@@ -36,6 +36,7 @@ from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver, Event, TabTransport
+from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 
@@ -65,6 +66,8 @@ class Terms(msgspec.Struct, frozen=True):
     """True if the user is prompted before a client first uses a site (`browser.sites`)."""
     rate_limiter: RateLimiter = msgspec.field(default_factory=RateLimiter)
     ask_in: AskIn = "extension"
+    closing: wire.Closing = "unused"
+    """Tabs of a session that are closed at its end (`browser.close_tabs`)."""
 
 
 class _Notifier(msgspec.Struct, eq=False):
@@ -135,6 +138,7 @@ class Router:
             wait=self._wait_for,
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
+        self.tabs.closing = self._terms.closing
         self._notifiers: list[_Notifier] = []
         transport.set_listener(self._on_event)
 
@@ -151,6 +155,7 @@ class Router:
         self._terms = terms
         self._services = msgspec.structs.replace(self._services, call_s=terms.call_s)
         self.prompts.ask_in = terms.ask_in
+        self.tabs.closing = terms.closing
         self._rebuild_list()
         for call in list(self._services.running):
             if isinstance(call, PageCall):
@@ -167,11 +172,11 @@ class Router:
             self.catalog, self._terms.max_listed, self._provider.definitions, self.consent
         )
 
-    async def release(self, session: Session, *, close_tabs: bool = False) -> None:
+    async def release(self, session: Session) -> None:
         """End a session: release or close its tabs, and discard its state."""
         self._provider.release(session)
         self._asking.pop(session.id, None)
-        await self.tabs.release(session, close_tabs=close_tabs)
+        await self.tabs.release(session)
 
     def resources(self, session: Session) -> list[Resource]:
         """Return the resources of a session, the latest first."""

@@ -39,6 +39,8 @@ class TabOpener:
     def __init__(
         self, registry: Registry, catalog: Catalog, transport: TabTransport, changes: ChangeSignal
     ) -> None:
+        self.closing: wire.Closing = "unused"
+        """Tabs of a session that are closed at its end."""
         self._registry = registry
         self._catalog = catalog
         self._transport = transport
@@ -61,11 +63,25 @@ class TabOpener:
             if running.error is not None:
                 raise running.error
 
-    async def release(self, session: Session, *, close_tabs: bool = False) -> None:
+    def closing_of(self, session: Session) -> wire.Closing:
+        """Return which tabs of a session are closed at its end."""
+        return "never" if session.keeps_tabs else self.closing
+
+    def format_request(self, session: Session, url: str) -> wire.CreateTab:
+        """Return the request for a tab of a session."""
+        return wire.CreateTab(
+            session=session.id,
+            url=url,
+            title=session.title,
+            group_key=session.group_key,
+            closing=self.closing_of(session),
+        )
+
+    async def release(self, session: Session) -> None:
         """Release or close the tabs that were opened for a session."""
         for profile in {profile for profile, _ in session.opened} | session.profiles:
             if browser := self._registry.live_browser(profile):
-                closing = wire.CloseSession(session=session.id, close_tabs=close_tabs)
+                closing = wire.CloseSession(session=session.id, closing=self.closing_of(session))
                 with suppress(CallError):  # then they are after a minute
                     await self._transport.request(
                         TabAddress(browser.host), "closeSession", closing, _REQUEST_S
@@ -108,7 +124,7 @@ class TabOpener:
         browser = await self._running_browser(entry)
         if self._find_tab(session, entry) is not None:
             return False
-        create = wire.CreateTab(session=session.id, url=entry.url, title=session.title)
+        create = self.format_request(session, entry.url)
         answer = await self._request_tab(TabAddress(browser.host), "createTab", create, entry.origin)
         created = msgspec.json.decode(answer, type=wire.CreatedTab)
         session.opened[entry.profile, entry.url] = created.tab_id

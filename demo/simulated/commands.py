@@ -59,7 +59,7 @@ def set_owner(browser: BrowserState, params: wire.SetOwner) -> wire.TabResult:
 def close_session(browser: BrowserState, params: wire.CloseSession) -> wire.Nothing:
     """Release or close the tabs of an ended session."""
     for tab in [tab for tab in browser.tabs.values() if tab.state.owner == params.session]:
-        if params.close_tabs:
+        if params.closing in ("unused", "always"):
             browser.remove_tab(tab)
         else:
             tab.change(owner=None, group_id=None)

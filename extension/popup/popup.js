@@ -91,6 +91,7 @@ function show({ connected, resting, attempts, trouble, host, sites, owner, hande
     button("Show", { type: "show-prompt" }),
   );
   element("approvals").replaceChildren(...orNone(about.approvals.map(approvalItem)));
+  element("left").replaceChildren(...orNone(about.left.map(leftItem)));
   element("tab").replaceChildren(...(blocked ? blockedPage(blocked) : []), ...handOver(owner, handedOver));
   element("sites").replaceChildren(...orNone(sites.map(siteItem)));
   element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
@@ -146,6 +147,15 @@ function siteItem({ origin, paused }) {
 function blockedPage({ origin, rule, clients }) {
   const text = `mcpb keeps this tab from ${origin}: ${rule}. The tab is used by ${clients.join(", ")}. `;
   return [text, button("Release this tab", { type: "release" }), document.createElement("br")];
+}
+
+/** @param {Report["left"][number]} left */
+function leftItem({ client, tabs }) {
+  return line(
+    `${client}: ${tabs} ${tabs === 1 ? "tab" : "tabs"}`,
+    button("Close", { type: "close-left", client }),
+    button("Keep", { type: "keep-left", client }),
+  );
 }
 
 /** @param {SiteApproval} approval */

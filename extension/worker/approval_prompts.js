@@ -71,7 +71,7 @@ export class ApprovalPrompts {
       this.#orphanUntil = Date.now() + ORPHAN_MS;
       setTimeout(() => void this.#advance(), ORPHAN_MS);
     }
-    this.#showBadge();
+    this.changed();
   }
 
   /** Number of prompts that wait. */
@@ -189,7 +189,6 @@ export class ApprovalPrompts {
 
   /** Let the window show the first prompt that waits, and no other. */
   #advance() {
-    this.#showBadge();
     this.changed();
     this.#turn = this.#turn.then(() => this.#openOrClose()).catch((error) => console.error(error));
     return this.#turn;
@@ -236,11 +235,6 @@ export class ApprovalPrompts {
     }
     this.#save();
     this.#tellPage();
-  }
-
-  #showBadge() {
-    void chrome.action.setBadgeText({ text: this.count > 0 ? String(this.count) : "" });
-    void chrome.action.setTitle({ title: this.count > 0 ? "mcpb: a client waits for you" : "mcpb" });
   }
 
   #save() {

@@ -5,6 +5,7 @@ import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
 import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
 import { pause } from "./pauses.js";
+import { closingOf } from "./session_ends.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -17,12 +18,15 @@ import { Code, WireError } from "./wire.js";
  * @import { TabOwners } from "./tab_owners.js"
  * @import { Pauses } from "./pauses.js"
  * @import { SiteAccess } from "./host_permissions.js"
+ * @import { SessionEnds } from "./session_ends.js"
  * @import { SessionTabs } from "./session_tabs.js"
  * @import { SiteApprovals } from "./site_approvals.js"
  * @import { SiteRules } from "./rules/site_rules.js"
+ * @import { TabVisits } from "./tab_visits.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ tabs: Tabs, frames: Frames, owners: TabOwners, origins: Origins, pauses: Pauses,
  *   siteAccess: SiteAccess, siteRules: SiteRules, sessions: () => Session[], sessionTabs: SessionTabs,
+ *   sessionEnds: SessionEnds, visits: TabVisits,
  *   devtools: DevTools | null, prompts: ApprovalPrompts, approvals: SiteApprovals }} Browser
  *   `devtools`: null where the browser has none
  */
@@ -88,6 +92,7 @@ function working(browser) {
     createTab: (params, asked) => createTab(browser, params, asked),
     activateTab: async (params, asked) => {
       const tab = await mine(browser, params, asked);
+      browser.visits.expect(tab.tabId);
       await chrome.tabs.update(tab.tabId, { active: true });
       if (flag(params, "focusWindow")) await chrome.windows.update(tab.windowId, { focused: true });
       return { tab: await tabs.refresh(tab.tabId) };
@@ -105,10 +110,8 @@ function working(browser) {
       return { tab: await tabs.refresh(tab.tabId) };
     },
     closeSession: async (params) => {
-      const released = owners.release(text(params, "session"));
-      void siteRules.refresh();
-      if (flag(params, "closeTabs")) await Promise.allSettled(released.map((tabId) => close(browser, tabId)));
-      else await Promise.all(released.map((tabId) => tabs.refresh(tabId)));
+      const closing = optionalText(params, "closing");
+      await browser.sessionEnds.end(text(params, "session"), closing ? closingOf(closing) : undefined);
       return {};
     },
     setWindowBounds: (params, asked) => setWindowBounds(browser, params, asked),
@@ -170,7 +173,10 @@ async function createTab(browser, params, asked) {
   const [given, session] = [optionalText(params, "url"), optionalText(params, "session")];
   const sessions = sessionsOf(browser, params, asked);
   const url = given && checkUrl(browser, given, sessions);
-  const wanted = { url, active: flag(params, "active"), title: optionalText(params, "title") };
+  const wanted = {
+    ...{ url, active: flag(params, "active"), title: optionalText(params, "title") },
+    ...{ closing: closingOf(optionalText(params, "closing")), groupKey: optionalText(params, "groupKey") },
+  };
   return refusedWith(browser.siteRules.whileOpening(sessions, url, () => browser.sessionTabs.open(session, wanted)));
 }
 

@@ -10,6 +10,7 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./document_registry.js"
  * @import { Handovers } from "./handovers.js"
+ * @import { LeftByClient, LeftTabs } from "./left_tabs.js"
  * @import { NativePort, Trouble } from "./native_host.js"
  * @import { TabOwners } from "./tab_owners.js"
  * @import { PageToolUses } from "./page_tool_uses.js"
@@ -19,11 +20,11 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
  *   controlling: string[], sites: Site[], prompts: number, approvals: SiteApproval[], owner: string | null,
- *   handedOver: boolean, blocked: Blocked | null,
+ *   handedOver: boolean, blocked: Blocked | null, left: LeftByClient[],
  *   offers: ReturnType<Frames["ofTab"]> }} Report
  *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
  *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
- *   `blocked`: the page that site rules kept this tab from
+ *   `blocked`: the page that site rules kept this tab from; `left`: tabs of ended sessions
  * @typedef {{ origin: string, rule: string, clients: string[] }} Blocked
  * @typedef {{ origin: string, paused: boolean }} Site `origin`: a pattern, where one pauses it
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
@@ -34,7 +35,9 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @typedef {{ type: "release" }} Release the tab that is watched: no client's, and under no site rules
  * @typedef {{ type: "show-prompt" }} ShowPrompt
  * @typedef {{ type: "revoke", approval: SiteApproval }} Revoke
- * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Revoke} PopupMessage
+ * @typedef {{ type: "close-left" | "keep-left", client: string }} EndLeft
+ * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Revoke
+ *   | EndLeft} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -45,12 +48,13 @@ export class Popups {
 
   /**
    * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses, siteRules: SiteRules,
-   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, prompts: ApprovalPrompts,
+   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, left: LeftTabs, prompts: ApprovalPrompts,
    *   approvals: SiteApprovals, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded, ...approving }) {
-    this.prompts = approving.prompts;
-    this.approvals = approving.approvals;
+  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded, ...more }) {
+    this.left = more.left;
+    this.prompts = more.prompts;
+    this.approvals = more.approvals;
     this.native = native;
     this.tabs = tabs;
     this.frames = frames;
@@ -96,6 +100,10 @@ export class Popups {
         return this.prompts.show();
       case "revoke":
         return this.approvals.revoke(message.approval);
+      case "close-left":
+        return this.left.close(message.client);
+      case "keep-left":
+        return this.left.keep(message.client);
       case "hand-over":
         return this.#handOver(Number(this.#open.get(port)), message.handedOver);
       case "release":
@@ -150,6 +158,7 @@ export class Popups {
       owner: this.#owner(tabId),
       handedOver: this.handovers.has(tabId),
       blocked: this.#blocked(tabId),
+      left: this.left.byClient,
       offers,
     };
   }

@@ -4,6 +4,7 @@ import { APPROVAL_PORT, ApprovalPrompts } from "./approval_prompts.js";
 import { SiteApprovals } from "./site_approvals.js";
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunking.js";
 import { Calls } from "./requests.js";
+import { showBadge } from "./badge.js";
 import { commands } from "./commands.js";
 import { DevTools } from "./devtools.js";
 import { isFirefox } from "./firefox.js";
@@ -12,6 +13,7 @@ import { Frames } from "./document_registry.js";
 import { Handovers } from "./handovers.js";
 import { injectIntoOpenTabs } from "./injection.js";
 import { LastError } from "./last_error.js";
+import { LeftTabs } from "./left_tabs.js";
 import { NativePort, RETRY_ALARM } from "./native_host.js";
 import { TabNumbers } from "./tab_numbers.js";
 import { Origins } from "./origin_policy.js";
@@ -20,10 +22,12 @@ import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popup_state.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./client_requests.js";
+import { SessionEnds } from "./session_ends.js";
 import { SessionTabs } from "./session_tabs.js";
 import { SiteAccess } from "./host_permissions.js";
 import { SiteRules } from "./rules/site_rules.js";
 import { Tabs } from "./tabs.js";
+import { TabVisits } from "./tab_visits.js";
 import { notification } from "./wire.js";
 import { OpenedSites } from "./opened_sites.js";
 import { PageToolUses } from "./page_tool_uses.js";
@@ -50,7 +54,9 @@ const uses = new PageToolUses(() => popups.tell());
 const last = new LastError();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, () => popups.tell());
-const kept = [numbers, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules];
+const visits = new TabVisits();
+const left = new LeftTabs(owners, handovers, () => attentionChanged());
+const kept = [numbers, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules, visits, left];
 const loaded = Promise.all(kept.map((part) => part.load()));
 
 /** @type {Client[]} as the host last named them */
@@ -71,7 +77,8 @@ const frames = new Frames(
   },
 );
 const sessions = () => clients.flatMap((client) => client.sessions);
-const sessionTabs = new SessionTabs(tabs, owners, sessions);
+const sessionTabs = new SessionTabs(tabs, owners, visits, sessions);
+const sessionEnds = new SessionEnds({ tabs, owners, visits, left, siteRules });
 /** Pauses the users of DevTools when the user ends them in the browser's bar: they would attach again. */
 const devtools = isFirefox
   ? null
@@ -79,11 +86,11 @@ const devtools = isFirefox
       changed: () => popups.tell(),
       stopped: (session) => pauses.setSession(session, true),
     });
-const prompts = new ApprovalPrompts(() => popups.tell());
+const prompts = new ApprovalPrompts(() => attentionChanged());
 const approvals = new SiteApprovals(() => popups.tell());
 const built = commands({
   ...{ tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools },
-  ...{ prompts, approvals },
+  ...{ sessionEnds, visits, prompts, approvals },
 });
 const questions = new Questions();
 const calls = new Calls(built, questions);
@@ -111,7 +118,7 @@ const native = new NativePort(
 );
 const popups = new Popups({
   ...{ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, loaded },
-  ...{ prompts, approvals },
+  ...{ left, prompts, approvals },
   clients: () => clients,
 });
 
@@ -185,10 +192,15 @@ function accessChanged() {
   void injectIntoOpenTabs();
 }
 
-async function releaseUnnamed() {
+async function endUnnamed() {
   await loaded;
-  await Promise.all(owners.expire(Date.now()).map((tabId) => tabs.refresh(tabId)));
-  await siteRules.refresh();
+  await Promise.all(owners.expired(Date.now()).map((session) => sessionEnds.end(session)));
+}
+
+/** Another number of prompts waits, or of tabs that the user may close. */
+function attentionChanged() {
+  showBadge({ prompts: prompts.count, left: left.asking });
+  popups.tell();
 }
 
 chrome.runtime.onConnect.addListener((port) => {
@@ -204,7 +216,7 @@ chrome.runtime.onInstalled.addListener(({ reason }) => {
 chrome.runtime.onStartup.addListener(() => {}); // The listener makes the browser start the worker.
 chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();
-  if (name === UNNAMED_ALARM) void releaseUnnamed();
+  if (name === UNNAMED_ALARM) void endUnnamed();
 });
 // Allowed origins and pauses are kept there. Content scripts count as in a page's hands. Firefox has no such level.
 void chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
@@ -217,13 +229,19 @@ chrome.tabs.onCreated.addListener((tab) => void tabs.refresh(tab.id ?? chrome.ta
 chrome.tabs.onUpdated.addListener((tabId) => void tabs.refresh(tabId));
 chrome.tabs.onAttached.addListener((tabId) => void tabs.refresh(tabId));
 chrome.tabs.onActivated.addListener(({ tabId, windowId }) => {
-  sessionTabs.activated(tabId, windowId);
+  visits.activated(tabId, windowId);
   void tabs.activated(tabId, windowId);
 });
-chrome.tabs.onRemoved.addListener((tabId) => void tabs.removed(tabId).then(() => siteRules.removed(tabId)));
-chrome.tabs.onReplaced.addListener(
-  (added, removed) => void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed)),
-);
+chrome.tabs.onRemoved.addListener((tabId, { windowId }) => {
+  visits.removed(tabId, { windowId, isOfClient: owners.ownerOf(tabId) !== null });
+  void loaded.then(() => left.removed(tabId));
+  void tabs.removed(tabId).then(() => siteRules.removed(tabId));
+});
+chrome.tabs.onReplaced.addListener((added, removed) => {
+  visits.rename(removed, added);
+  void loaded.then(() => left.rename(removed, added));
+  void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed));
+});
 chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId, url }) => {
   devtools?.opened(sourceTabId, url);
   void siteRules.opened(tabId, sourceTabId);
@@ -233,6 +251,9 @@ chrome.webNavigation.onBeforeNavigate.addListener((navigation) => void siteRules
 chrome.webNavigation.onCommitted.addListener((navigation) => void siteRules.committed(navigation));
 chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => void (frameId === 0 && tabs.refresh(tabId)));
 chrome.webNavigation.onErrorOccurred.addListener((navigation) => void siteRules.failed(navigation));
-chrome.windows.onFocusChanged.addListener((windowId) => void tabs.focused(windowId));
+chrome.windows.onFocusChanged.addListener((windowId) => {
+  visits.focused(windowId);
+  void tabs.focused(windowId);
+});
 
 void native.connect();

@@ -4,7 +4,8 @@ import { existing } from "./tabs.js";
 import { Code, WireError } from "./wire.js";
 
 /**
- * @import { TabOwners } from "./tab_owners.js"
+ * @import { Closing, TabOwners } from "./tab_owners.js"
+ * @import { TabVisits } from "./tab_visits.js"
  * @import { Session } from "./wire.js"
  * @import { Tabs } from "./tabs.js"
  */
@@ -14,48 +15,40 @@ const LONGEST_TITLE = 60;
 export class SessionTabs {
   /** A session's first tab makes its group; the next one must find it. */
   #inTurn = turns();
-  /** What each window shows, and what it showed before. @type {Map<number, number[]>} */
-  #shown = new Map();
 
   /**
    * @param {Tabs} tabs
    * @param {TabOwners} owners
+   * @param {TabVisits} visits
    * @param {() => Session[]} sessions those that are there
    */
-  constructor(tabs, owners, sessions) {
+  constructor(tabs, owners, visits, sessions) {
     this.tabs = tabs;
     this.owners = owners;
+    this.visits = visits;
     this.sessions = sessions;
-    void this.#look();
-  }
-
-  async #look() {
-    for (const { id, windowId } of await chrome.tabs.query({ active: true }))
-      if (id !== undefined && !this.#shown.has(windowId)) this.activated(id, windowId);
-  }
-
-  /** Another tab of its window is shown now. @param {number} tabId @param {number} windowId */
-  activated(tabId, windowId) {
-    const [before] = this.#shown.get(windowId) ?? [];
-    this.#shown.set(windowId, before === undefined ? [tabId] : [tabId, before]);
   }
 
   /**
    * Open a tab; it is in its group when this returns.
    *
    * @param {string} session empty: the tab is unowned and in no group
-   * @param {{ url: string, active: boolean, title: string }} wanted `url`: empty: the browser's new tab; `title`: of the
-   *   group, if it has to be made
+   * @param {{ url: string, active: boolean, title: string, closing: Closing, groupKey: string }} wanted `url`: empty: the
+   *   browser's new tab; `title`: of the group, if it has to be made; `closing`, `groupKey`: see `Terms`
    */
-  open(session, { url, active, title }) {
-    return this.#inTurn(session, async () => {
+  open(session, { url, active, title, closing, groupKey }) {
+    return this.#inTurn(groupKey || session, async () => {
+      const terms = { closing, client: this.#nameOf(session, title), groupKey };
+      if (session) this.owners.setTerms(session, terms);
       const groupId = session ? await this.#groupOf(session) : null;
       const windowId = groupId === null ? undefined : (await chrome.tabGroups.get(groupId)).windowId;
       const created = await openTab({ url: url || undefined, active, windowId });
       const tabId = Number(created.id);
       if (session) {
+        this.visits.opened(tabId, { isShown: created.active });
         this.owners.give(tabId, session);
-        await this.#join(tabId, session, title);
+        this.owners.setTerms(session, terms); // again: the session may have ended meanwhile
+        await this.#join(tabId, session);
       }
       const tab = await this.tabs.refresh(tabId);
       return {
@@ -79,9 +72,11 @@ export class SessionTabs {
     await this.tabs.loaded;
     const session = this.owners.ownerOf(sourceTabId);
     if (session === null || !(await existing(tabId))) return;
+    // The browser shows what a page opens: a visit where the user was looking at the page.
+    if (!this.visits.has(sourceTabId)) this.visits.opened(tabId, { isShown: true });
     await this.#keepBehind(tabId, sourceTabId);
     this.owners.give(tabId, session);
-    await this.#inTurn(session, () => this.#join(tabId, session, ""));
+    await this.#inTurn(this.owners.termsOf(session).groupKey || session, () => this.#join(tabId, session));
     await this.tabs.refresh(tabId);
   }
 
@@ -94,8 +89,9 @@ export class SessionTabs {
   async #keepBehind(tabId, sourceTabId) {
     const opened = await existing(tabId);
     if (!opened?.active) return;
-    const before = this.#shown.get(opened.windowId)?.find((id) => id !== tabId);
+    const before = this.visits.before(opened.windowId, tabId);
     if (before === undefined || before === sourceTabId) return;
+    this.visits.expect(before);
     await chrome.tabs.update(before, { active: true }).catch(() => {}); // The user has closed it, or drags tabs.
   }
 
@@ -114,11 +110,10 @@ export class SessionTabs {
   /**
    * @param {number} tabId
    * @param {string} session
-   * @param {string} title
    */
-  async #join(tabId, session, title) {
+  async #join(tabId, session) {
     try {
-      await this.#group(tabId, session, title);
+      await this.#group(tabId, session);
     } catch (error) {
       console.warn(error); // a popup window has no groups, and the user may be dragging tabs: continue without a group
     }
@@ -127,17 +122,28 @@ export class SessionTabs {
   /**
    * @param {number} tabId
    * @param {string} session
-   * @param {string} title
    */
-  async #group(tabId, session, title) {
+  async #group(tabId, session) {
     const known = await this.#groupOf(session);
-    if (known !== null) return void (await chrome.tabs.group({ tabIds: tabId, groupId: known }));
+    if (known !== null) {
+      await chrome.tabs.group({ tabIds: tabId, groupId: known });
+      return this.owners.setGroup(tabId, session, known);
+    }
     const { windowId } = await chrome.tabs.get(tabId);
     const groupId = await chrome.tabs.group({ tabIds: tabId, createProperties: { windowId } });
-    this.owners.setGroup(session, groupId);
+    this.owners.setGroup(tabId, session, groupId);
+    await chrome.tabGroups.update(groupId, { title: this.#nameOf(session).slice(0, LONGEST_TITLE) });
+  }
+
+  /**
+   * What the user knows a session by.
+   *
+   * @param {string} session
+   * @param {string} [title] as its client gives it now
+   */
+  #nameOf(session, title) {
     const about = this.sessions().find(({ id }) => id === session);
-    const shown = title || about?.title || about?.client.name || "mcpb";
-    await chrome.tabGroups.update(groupId, { title: shown.slice(0, LONGEST_TITLE) });
+    return title || this.owners.termsOf(session).client || about?.title || about?.client.name || "mcpb";
   }
 }
 

@@ -1,17 +1,34 @@
 /**
  * Owners of tabs: the session that opened each, and the tab groups of sessions. Kept in `chrome.storage.session`. A
- * session that no bridge names for a minute loses its tabs; an alarm measures the minute, since the worker may sleep.
+ * session that no bridge names for a minute has ended; an alarm measures the minute, since the worker may sleep.
+ */
+
+/**
+ * @typedef {"never" | "unused" | "ask" | "always"} Closing which tabs are closed when their session has ended
+ * @typedef {{ closing: Closing, client: string, groupKey: string }} Terms of a session: `client`: what users know it by;
+ *   `groupKey`: the same for sessions that use one tab group after the other; empty: for none
+ * @typedef {{ tabId: number, groupId: number }} ReleasedTab `groupId`: the group that it was put into
  */
 
 const KEY = "owners";
 export const UNNAMED_ALARM = "unnamed-sessions";
 const UNNAMED_MS = 60_000;
+/** @type {number} */
+const NO_GROUP = chrome.tabGroups.TAB_GROUP_ID_NONE;
+/** @type {Terms} */
+const NO_TERMS = { closing: "never", client: "", groupKey: "" };
 
 export class TabOwners {
   /** @type {Map<number, string>} */
   #owners = new Map();
   /** @type {Map<string, number>} session → tab group */
   #groups = new Map();
+  /** @type {Map<number, number>} tab → the group that it was put into */
+  #grouped = new Map();
+  /** @type {Map<string, Terms>} by session */
+  #terms = new Map();
+  /** @type {Map<string, number>} group key → the tab group that was last used under it */
+  #lastGroups = new Map();
   /** @type {Map<string, number>} session → time since which no client names it (ms since the epoch) */
   #unnamed = new Map();
   /** @type {Set<string>} */
@@ -21,6 +38,9 @@ export class TabOwners {
     const stored = /** @type {any} */ ((await chrome.storage.session.get(KEY))[KEY]) ?? {};
     this.#owners = new Map(stored.owners);
     this.#groups = new Map(stored.groups);
+    this.#grouped = new Map(stored.grouped);
+    this.#terms = new Map(stored.terms);
+    this.#lastGroups = new Map(stored.lastGroups);
     this.#unnamed = new Map(stored.unnamed);
   }
 
@@ -46,20 +66,47 @@ export class TabOwners {
   give(tabId, session) {
     if (session === null) this.#owners.delete(tabId);
     else this.#owners.set(tabId, session);
+    this.#grouped.delete(tabId);
     this.#reckon();
   }
 
   /** @param {string} session */
-  groupOf(session) {
-    return this.#groups.get(session);
+  termsOf(session) {
+    return this.#terms.get(session) ?? NO_TERMS;
+  }
+
+  /** @param {string} session @param {Terms} terms */
+  setTerms(session, terms) {
+    this.#terms.set(session, terms);
+    this.#save();
   }
 
   /**
+   * The tab group of a session: its own, else that of an earlier session with the same key, unless a session uses it
+   * that has not ended.
+   *
+   * @param {string} session
+   */
+  groupOf(session) {
+    const own = this.#groups.get(session);
+    if (own !== undefined) return own;
+    const earlier = this.#lastGroups.get(this.termsOf(session).groupKey);
+    const isUsed = [...this.#groups].some(([other, groupId]) => groupId === earlier && this.#named.has(other));
+    return isUsed ? undefined : earlier;
+  }
+
+  /**
+   * A tab of a session was put into its group.
+   *
+   * @param {number} tabId
    * @param {string} session
    * @param {number} groupId
    */
-  setGroup(session, groupId) {
+  setGroup(tabId, session, groupId) {
     this.#groups.set(session, groupId);
+    this.#grouped.set(tabId, groupId);
+    const { groupKey } = this.termsOf(session);
+    if (groupKey) this.#lastGroups.set(groupKey, groupId);
     this.#save();
   }
 
@@ -70,9 +117,11 @@ export class TabOwners {
    * @param {number} to
    */
   rename(from, to) {
-    const owner = this.ownerOf(from);
+    const [owner, groupId] = [this.ownerOf(from), this.#grouped.get(from)];
     this.#owners.delete(from);
+    this.#grouped.delete(from);
     if (owner !== null) this.give(to, owner);
+    if (groupId !== undefined) this.#grouped.set(to, groupId);
   }
 
   /** These sessions, and no others, are named by a bridge now. @param {Set<string>} sessions */
@@ -82,25 +131,26 @@ export class TabOwners {
   }
 
   /**
-   * Release the tabs of sessions that no client has named for a minute.
+   * The sessions that own tabs and that no client has named for a minute.
    *
    * @param {number} now ms since the epoch
-   * @returns {number[]} the released tabs
+   * @returns {string[]}
    */
-  expire(now) {
-    const gone = [...this.#unnamed].filter(([, since]) => now - since >= UNNAMED_MS).map(([session]) => session);
-    const released = gone.flatMap((session) => this.release(session));
-    this.#reckon();
-    return released;
+  expired(now) {
+    return [...this.#unnamed].filter(([, since]) => now - since >= UNNAMED_MS).map(([session]) => session);
   }
 
-  /** A session has ended. @param {string} session @returns {number[]} the tabs that were its own */
+  /** A session has ended. @param {string} session @returns {ReleasedTab[]} the tabs that were its own */
   release(session) {
-    const tabs = this.tabsOf(session);
-    for (const tabId of tabs) this.#owners.delete(tabId);
+    const released = this.tabsOf(session).map((tabId) => ({ tabId, groupId: this.#grouped.get(tabId) ?? NO_GROUP }));
+    for (const { tabId } of released) {
+      this.#owners.delete(tabId);
+      this.#grouped.delete(tabId);
+    }
     this.#groups.delete(session);
+    this.#terms.delete(session);
     this.#reckon();
-    return tabs;
+    return released;
   }
 
   #reckon() {
@@ -110,6 +160,11 @@ export class TabOwners {
     }
     for (const session of owning) {
       if (!this.#named.has(session) && !this.#unnamed.has(session)) this.#unnamed.set(session, Date.now());
+    }
+    for (const session of [...this.#terms.keys(), ...this.#groups.keys()]) {
+      if (this.#named.has(session) || owning.has(session)) continue;
+      this.#terms.delete(session);
+      this.#groups.delete(session);
     }
     this.#save();
     this.#wind();
@@ -121,7 +176,10 @@ export class TabOwners {
   }
 
   #save() {
-    const kept = { owners: [...this.#owners], groups: [...this.#groups], unnamed: [...this.#unnamed] };
+    const kept = {
+      ...{ owners: [...this.#owners], groups: [...this.#groups], grouped: [...this.#grouped] },
+      ...{ terms: [...this.#terms], lastGroups: [...this.#lastGroups], unnamed: [...this.#unnamed] },
+    };
     void chrome.storage.session.set({ [KEY]: kept });
   }
 }

@@ -113,7 +113,7 @@ def describe_rule(problem: ValidationProblem, *, is_toml: bool = False) -> str:
             return f"expected {expected} of length {bound}"
         case ProblemKind.PATTERN:
             return f"expected {expected} matching {problem.comparison}"
-        case ProblemKind.TYPE if problem.expected.startswith("bool"):
+        case ProblemKind.TYPE if problem.expected.startswith("bool") and "str" not in problem.expected:
             return "write true or false"
         case ProblemKind.TYPE:
             actual = types.get(problem.actual, problem.actual)

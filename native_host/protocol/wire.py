@@ -452,6 +452,11 @@ class SiteRules(Wire, kw_only=True):
     sessions: list[SessionRules]
 
 
+Closing = Literal["never", "unused", "ask", "always"]
+"""Tabs of a session that are closed at its end: none, those the user has not looked at, those that the user
+then closes in the popup, or all."""
+
+
 class CreateTab(Asked, kw_only=True):
     """Open a tab; with `session` in that session's group, and owned by it."""
 
@@ -459,6 +464,10 @@ class CreateTab(Asked, kw_only=True):
     active: bool = False
     title: str = ""
     """Of the session's tab group, when it has to be made."""
+    group_key: str = ""
+    """Sessions with the same key use one tab group after the other; empty: each has its own."""
+    closing: Closing = "never"
+    """At the end of the session, also one whose bridge was killed; the latest counts."""
     stealth: bool = False
     """Accepted and ignored."""
 
@@ -526,9 +535,10 @@ class TabResult(Wire, kw_only=True):
 
 
 class CloseSession(Asked, kw_only=True):
-    """A session has ended: its tabs are nobody's, or closed."""
+    """A session has ended: its tabs are released or closed."""
 
-    close_tabs: bool = False
+    closing: Closing | None = None
+    """None: as the latest `CreateTab` has it."""
 
 
 class Navigate(Asked, kw_only=True):

@@ -393,7 +393,7 @@ class CallContext:
         """
         browser = browser or self.current_browser()
         check_extension(browser)
-        asked = wire.CreateTab(session=self.session.id, url="about:blank", title=self.session.title)
+        asked = self.services.new_tab_request(self.session, "about:blank")
         created = await self.ask_browser(browser, "createTab", asked, wire.CreatedTab)
         self.session.profiles.add(browser.profile)
         self.state.tab_id = created.tab_id

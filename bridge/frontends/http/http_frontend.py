@@ -64,11 +64,7 @@ class HttpFrontend:
     ) -> None:
         self._is_token_valid = is_token_valid
         self.sessions = HttpSessions(
-            router,
-            notify_hosts,
-            idle_s=settings.idle_minutes * MINUTE_S,
-            closes_tabs=settings.close_tabs,
-            is_structured=settings.structured,
+            router, notify_hosts, idle_s=settings.idle_minutes * MINUTE_S, is_structured=settings.structured
         )
         routes: list[Route] = [
             Route("/mcp", StreamableHttp(self.sessions), methods=None),

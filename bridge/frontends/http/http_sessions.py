@@ -190,7 +190,6 @@ class HttpSessions:
         notify_hosts: Callable[[list[wire.Session]], None],
         *,
         idle_s: float,
-        closes_tabs: bool,
         is_structured: bool = False,
     ) -> None:
         """Open sessions; those of clients that do not say otherwise are structured if `is_structured` is."""
@@ -198,7 +197,6 @@ class HttpSessions:
         self._router = router
         self._notify_hosts = notify_hosts
         self._idle_s = idle_s
-        self._closes_tabs = closes_tabs
         self._open: dict[str, HttpSession] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -312,7 +310,7 @@ class HttpSessions:
 
     async def _release(self, hub_session: Session) -> None:
         try:
-            await self._router.release(hub_session, close_tabs=self._closes_tabs)
+            await self._router.release(hub_session)
         except CallError as error:
             _log.info("Did not release a session in a browser: %s", error)
 

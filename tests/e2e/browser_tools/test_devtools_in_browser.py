@@ -203,7 +203,7 @@ async def client(machine: Machine, site: str) -> AsyncIterator[Controller]:
     with trio.fail_after(60):
         async with controlling(machine, site) as client:
             yield client
-            await client.request("closeSession", session=ME, closeTabs=True)
+            await client.request("closeSession", session=ME, closing="always")
 
 
 async def test_a_tab_in_the_background_is_seen_clicked_and_typed_into(client: Controller) -> None:
@@ -535,4 +535,4 @@ async def test_a_tab_that_an_earlier_worker_controlled_is_controlled_by_its_succ
         async with controlling(machine, site) as later:
             await later.until(lambda: later.tabs[tab]["title"] == "let go")
             assert await later.evaluate(tab, "document.visibilityState") == "visible"
-            await later.request("closeSession", session=ME, closeTabs=True)
+            await later.request("closeSession", session=ME, closing="always")

@@ -397,7 +397,8 @@ class TestModules:
     ) -> None:
         told = modules.evaluate("""load("popup_state.js").then(async ({ Popups }) => {
             const native = { host: null, connect() {}, last: { inARow: 0 } };
-            const parts = { prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
+            const parts = { left: { byClient: [] },
+                prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
                 native, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },

@@ -439,9 +439,15 @@ async def test_a_signal_ends_the_bridge_in_peace(number: signal.Signals) -> None
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
-async def test_a_client_s_tabs_stay_open_at_its_end_and_are_nobody_s(
-    browser: SimulatedBrowser, shop: SimulatedTab, number: signal.Signals | None
+@pytest.mark.parametrize("closing", ["never", "unused"])
+async def test_a_client_s_tabs_are_released_or_closed_at_its_end(
+    browser: SimulatedBrowser,
+    shop: SimulatedTab,
+    number: signal.Signals | None,
+    closing: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("MCPB_BROWSER_CLOSE_TABS", closing)
     with trio.fail_after(SOON_S):
         async with BridgeProcess.started() as client:
             await client.shake_hands()
@@ -451,8 +457,9 @@ async def test_a_client_s_tabs_stay_open_at_its_end_and_are_nobody_s(
             if number:
                 client.process.send_signal(number)
                 await client.process.wait()
-        assert own.state.owner is None
-        assert own.tab_id in browser.tabs
+        if closing == "never":
+            assert own.state.owner is None
+        assert (own.tab_id in browser.tabs) == (closing == "never")
 
 
 async def test_a_browser_that_does_not_answer_keeps_no_bridge_from_its_end(mcpb_home: Path) -> None:

@@ -185,14 +185,31 @@ async def test_call_reads_values_as_json_where_the_tool_does_not_want_text(shop:
     assert done.exit_code == 0
 
 
-async def test_several_steps_in_one_call_are_one_session_and_its_tabs_are_nobody_s_afterwards(
+async def test_several_steps_in_one_call_are_one_session_and_its_tabs_are_closed_afterwards(
     shop: SimulatedBrowser,
 ) -> None:
     steps = [{"name": "tabs_create_mcp", "input": {}}, {"name": "tabs_context_mcp", "input": {}}]
     done = await run("call", "browser_batch", f"actions={json.dumps(steps)}", "--json")
     created, context = (step["told"] for step in json.loads(done.stdout)["structuredContent"]["results"])
     assert [tab["tabId"] for tab in context["availableTabs"]] == [created["tabId"]]
+    assert [tab.state.owner for tab in shop.tabs.values()] == [None], "the user's"
+
+
+async def test_call_closes_the_tabs_that_it_has_opened_unless_they_are_kept(
+    shop: SimulatedBrowser, mcpb_home: Path
+) -> None:
+    assert (await run("call", "tabs_create")).exit_code == 0
+    assert len(shop.tabs) == 1
+    assert (await run("call", "tabs_create", "--keep")).exit_code == 0
     assert [tab.state.owner for tab in shop.tabs.values()] == [None, None]
+    (mcpb_home / "config.toml").write_text('[browser]\nclose_tabs = "never"\n')
+    assert (await run("call", "tabs_create")).exit_code == 0
+    assert len(shop.tabs) == 3
+
+
+async def test_keep_is_not_for_named_sessions(shop: SimulatedBrowser) -> None:
+    done = await run("call", "--session", "a", "--keep", "tabs_create")
+    assert (done.exit_code, "--keep cannot be combined with --session" in done.output) == (2, True)
 
 
 async def test_call_with_json_prints_the_whole_result(shop: SimulatedBrowser) -> None:

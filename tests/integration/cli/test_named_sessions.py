@@ -83,7 +83,10 @@ def owners(browser: SimulatedBrowser) -> list[str | None]:
     return [tab.state.owner for tab in browser.tabs.values() if tab.state.url != SHOP]
 
 
-async def test_calls_of_a_session_use_one_tab_and_its_end_releases_it(shop: SimulatedBrowser) -> None:
+async def test_calls_of_a_session_use_one_tab_and_its_end_releases_it(
+    shop: SimulatedBrowser, mcpb_home: Path
+) -> None:
+    (mcpb_home / "config.toml").write_text('[browser]\nclose_tabs = "never"\n')
     await call("a", "tabs_create")
     (tab_id,) = await tab_ids("a")
     assert await tab_ids("a") == [tab_id]
@@ -211,7 +214,7 @@ async def test_the_first_call_after_an_upgrade_continues_the_session_with_its_ta
     assert shop.tab(tab).state.owner == owner
     await run("session", "end", "a")
     with trio.fail_after(60):
-        await until(lambda: shop.tab(tab).state.owner is None)
+        await until(lambda: tab not in shop.tabs)
 
 
 async def test_a_session_whose_call_runs_is_not_replaced(

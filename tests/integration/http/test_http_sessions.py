@@ -15,7 +15,7 @@ from bridge.frontends.http import event_store
 from bridge.frontends.http import http_sessions as module
 from bridge.frontends.http.event_store import EventStream
 from bridge.frontends.http.http_sessions import INITIALIZE_TIMEOUT_S, HttpSession, HttpSessions
-from bridge.hub.router import Router
+from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session.client_messages import Implementation
@@ -34,22 +34,22 @@ SOON_S = 30
 
 
 class Played:
-    def __init__(self, transport: PlayedTransport, router: Router, *, closes_tabs: bool) -> None:
+    def __init__(self, transport: PlayedTransport, router: Router) -> None:
         self.transport = transport
         self.told: list[list[str]] = []
-        self.all = HttpSessions(router, self._tell, idle_s=IDLE_S, closes_tabs=closes_tabs)
+        self.all = HttpSessions(router, self._tell, idle_s=IDLE_S)
 
     def _tell(self, sessions: list[wire.Session]) -> None:
         self.told.append([session.client.name for session in sessions])
 
 
 @asynccontextmanager
-async def open_sessions(*, closes_tabs: bool = False) -> AsyncIterator[Played]:
+async def open_sessions(closing: wire.Closing = "unused") -> AsyncIterator[Played]:
     transport = PlayedTransport()
-    router = Router(transport)
+    router = Router(transport, terms=Terms(closing=closing))
     transport.happen(DiscoveryFinished())
     transport.connect("h1")
-    played = Played(transport, router, closes_tabs=closes_tabs)
+    played = Played(transport, router)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(router.run)
         await nursery.start(played.all.run)
@@ -216,19 +216,19 @@ async def test_when_all_places_are_in_use_a_new_session_is_refused(monkeypatch: 
     assert refused.value.status is HTTPStatus.TOO_MANY_REQUESTS
 
 
-@pytest.mark.parametrize("closes_tabs", [True, False])
+@pytest.mark.parametrize("closing", ["never", "unused", "ask", "always"])
 async def test_the_tabs_of_a_session_that_ends_are_anybodys_or_closed_as_is_configured(
-    closes_tabs: bool,
+    closing: wire.Closing,
 ) -> None:
-    async with open_sessions(closes_tabs=closes_tabs) as played:
+    async with open_sessions(closing) as played:
         session = await played.all.open("streamable", US)
         session.hub_session.opened[browser_hello().profile.id, "https://shop.example/"] = 1
         session.end()
         await trio.testing.wait_all_tasks_blocked()
-    (closing,) = [
+    (ended,) = [
         asked.params for asked in played.transport.asked if isinstance(asked.params, wire.CloseSession)
     ]
-    assert (closing.session, closing.close_tabs) == (session.hub_session.id, closes_tabs)
+    assert (ended.session, ended.closing) == (session.hub_session.id, closing)
 
 
 async def test_streams_that_are_over_are_kept_until_there_are_too_many() -> None:

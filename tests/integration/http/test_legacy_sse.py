@@ -148,7 +148,7 @@ async def listening_in_process(send: Send) -> AsyncIterator[HttpSession]:
         "headers": [],
         "state": state,
     }
-    running = HttpSessions(Router(PlayedTransport()), lambda _: None, idle_s=60, closes_tabs=False)
+    running = HttpSessions(Router(PlayedTransport()), lambda _: None, idle_s=60)
     (listen, _) = legacy_sse.build_routes(running)
     async with trio.open_nursery() as nursery:
         await nursery.start(running.run)

@@ -499,6 +499,31 @@ def test_every_example_of_the_document_can_be_used(tmp_path: Path, example: str)
     assert read_config(tmp_path, {}) != Config()
 
 
+@pytest.mark.parametrize(
+    ("written", "closing"),
+    [
+        ("'never'", "never"),
+        ("'unused'", "unused"),
+        ("'ask'", "ask"),
+        ("'always'", "always"),
+        ("true", "always"),
+        ("false", "never"),
+    ],
+)
+def test_the_tabs_that_are_closed_are_a_word_or_in_older_files_true_or_false(
+    tmp_path: Path, written: str, closing: str
+) -> None:
+    write(tmp_path, f"[browser]\nclose_tabs = {written}")
+    assert read_config(tmp_path, {}).browser.closing == closing
+
+
+def test_another_word_for_the_tabs_that_are_closed_is_rejected_with_the_words(tmp_path: Path) -> None:
+    write(tmp_path, "[browser]\nclose_tabs = 'all'")
+    with pytest.raises(ConfigError) as rejected:
+        read_config(tmp_path, {})
+    assert 'expected "never" or "unused" or "ask" or "always"' in str(rejected.value)
+
+
 # ── The environment tightens restrictions of config.toml and never loosens ──────────────────────────────────
 
 
@@ -545,6 +570,10 @@ TIGHTER = [
     ("browser.sites", '"any"', "ask", "ask"),
     ("browser.ask_in", '"client"', "extension", "extension"),
     ("browser.find_with_model", "true", "false", False),
+    ("http.close_tabs", "true", "false", False),
+    ("browser.close_tabs", '"always"', "unused", "unused"),
+    ("browser.close_tabs", "true", "ask", "ask"),
+    ("browser.close_tabs", "false", "never", "never"),
     ("browser.resume", '"any"', "terminal", "terminal"),
     ("existing_channel.attach", "true", "false", False),
     ("existing_channel.publish", "true", "false", False),
@@ -563,6 +592,10 @@ LOOSER = [
     ("browser.sites", '"ask"', "any", "ask"),
     ("browser.ask_in", '"extension"', "client", "extension"),
     ("browser.find_with_model", "false", "true", False),
+    ("http.close_tabs", "false", "true", False),
+    ("browser.close_tabs", '"never"', "ask", "never"),
+    ("browser.close_tabs", '"unused"', "true", "unused"),
+    ("browser.close_tabs", "false", "unused", False),
     ("browser.resume", '"terminal"', "any", "terminal"),
     ("existing_channel.attach", "false", "true", False),
     ("existing_channel.publish", "false", "true", False),

@@ -145,7 +145,10 @@ async def test_when_all_tabs_are_others_own_a_new_one_is_opened_at_the_origin(
     assert json.loads(await router.call(Session("ours"), ANY, Arguments.of({}))) == CART
     created = transport.asked[0]
     assert created[:2] == (TabAddress("h1"), "createTab")
-    assert created.params == wire.CreateTab(session="ours", url="https://shop.example/")
+    key = Session("ours").group_key
+    assert created.params == wire.CreateTab(
+        session="ours", url="https://shop.example/", group_key=key, closing="unused"
+    )
     assert transport.executed() == [(9, "d1")]
 
 

@@ -148,7 +148,10 @@ async def test_a_call_opens_the_page_in_a_tab_of_the_session_s_own_and_runs_once
     await router.list_tools_decoded(session)
     assert json.loads(await router.call(session, ANY, Arguments.of({}))) == CART
     assert transport.asked[0].tab == TabAddress("h1")
-    assert browser.opened == [wire.CreateTab(session="ours", url=URL, title="Claude Code in shop")]
+    created = wire.CreateTab(
+        session="ours", url=URL, title="Claude Code in shop", group_key=session.group_key, closing="unused"
+    )
+    assert browser.opened == [created]
     assert transport.executed() == [(11, "d1")]
 
 
@@ -344,7 +347,8 @@ async def test_the_tabs_of_a_session_that_is_over_are_anybody_s(
     await router.call(session, ANY, Arguments.of({}))
     transport.on_request = lambda _: {}
     await router.tabs.release(session)
-    assert transport.asked[-1][:3] == (TabAddress("h1"), "closeSession", wire.CloseSession(session="ours"))
+    closing = wire.CloseSession(session="ours", closing="unused")
+    assert transport.asked[-1][:3] == (TabAddress("h1"), "closeSession", closing)
     assert [asked.method for asked in transport.asked].count("closeSession") == 1
 
 
