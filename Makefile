@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security test-firstday bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security test-firstday bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   what it costs, beside a bare copier and other products"
 	@echo "make bench-tokens  tokens and calls of connecting, reading and tasks, beside other products"
 	@echo "make bench-peers  fetch the other products that it measures beside ours, 600 MB"
+	@echo "make screenshots  pictures of the popup, the extension's card, the status page and the toolbar"
 	@echo "make check   lint and types"
 	@echo "make docs    write docs/FILES.md and the browser tools' definitions"
 	@echo "make interfaces  record the commands, keys, tools and messages, after an intended change"
@@ -111,6 +112,16 @@ picture:
 	@install/prepare.sh test
 	@cd tests/support && ../../.venv/bin/python readme_picture.py
 
+# All that a user sees of mcpb in a browser, for a look before a release.
+screenshots:
+	@install/prepare.sh test
+	@cd tests/support && ../../.venv/bin/python screenshots.py
+
+# extension/icons, after a change of their script.
+icons:
+	@install/prepare.sh test
+	@cd tests/support && ../../.venv/bin/python extension_icons.py
+
 # A part of test-contract as well.
 conformance:
 	@install/prepare.sh test
@@ -159,5 +170,5 @@ format:
 	.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv node_modules tests/data/interop/node_modules tests/data/clients/node_modules tests/data/clients/env-* benchmarks/peers/node_modules benchmarks/last.json .test-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv node_modules tests/data/interop/node_modules tests/data/clients/node_modules tests/data/clients/env-* benchmarks/peers/node_modules benchmarks/last.json .test-results .screenshots .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -50,8 +50,8 @@ POLL_SECONDS = 0.02
 SERVER_ERROR = -32000
 """Code of a script whose page is left before it ends."""
 
+HEADLESS = "--headless=new"
 FLAGS = (
-    "--headless=new",
     "--remote-debugging-pipe",
     "--enable-unsafe-extension-debugging",  # Extensions.loadUnpacked, where it is not allowed anyway
     "--no-first-run",
@@ -237,6 +237,7 @@ async def open_chromium(
     profile: Path,
     flags: Sequence[str] = (),
     *,
+    is_headless: bool = True,
     executable: Path | None = None,
     env: Mapping[str, str] | None = None,
     stderr: int = subprocess.DEVNULL,
@@ -255,6 +256,7 @@ async def open_chromium(
             "-c",
             MOVE_PIPE,
             str(executable),
+            *([HEADLESS] if is_headless else []),
             *FLAGS,
             *_sandbox(),
             f"--user-data-dir={profile}",

@@ -5,6 +5,7 @@
  */
 
 import { APPROVAL_PORT } from "../worker/approval_prompts.js";
+import { onPortEnd } from "../worker/port_end.js";
 
 /**
  * @import { ApprovalMessage } from "../worker/approval_prompts.js"
@@ -49,7 +50,7 @@ dial();
 function dial() {
   port = chrome.runtime.connect({ name: APPROVAL_PORT });
   port.onMessage.addListener(show);
-  port.onDisconnect.addListener(() => setTimeout(dial, REDIAL_MS));
+  onPortEnd(port, () => setTimeout(dial, REDIAL_MS));
   if (answer) port.postMessage(answer);
 }
 

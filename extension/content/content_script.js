@@ -77,6 +77,7 @@ class PageProxy {
   /** The worker is better left asleep, unless we have news. */
   #hostMissing = false;
 
+  /** Begin, once the page is shown: a prerendered one waits. */
   start() {
     // A prerendered page may never be shown; its frame gets its final id when it is.
     if (/** @type {any} */ (document).prerendering) {
@@ -142,6 +143,7 @@ class PageProxy {
     if (isTopFrame() || this.#isWanted || this.#offer.tools.length > 0 || this.#offer.serverInfo) this.#dial();
   }
 
+  /** A server here or in a child frame needs the port, whatever tools this frame has. */
   #worthwhile() {
     this.#isWanted = true;
     if (!this.#port) this.#dialIfWorthwhile();
@@ -170,6 +172,7 @@ class PageProxy {
     }
   }
 
+  /** Connect to the worker, and register what this document offers. */
   #dial() {
     clearTimeout(this.#redial);
     if (isOrphaned()) return this.#closed.abort();
@@ -214,6 +217,7 @@ class PageProxy {
     this.#questions.clear();
   }
 
+  /** The user has come back to the page: the worker may look for a host again. */
   #visible() {
     if (document.visibilityState !== "visible") return;
     if (!this.#port) return this.#dialIfWorthwhile();
@@ -351,6 +355,7 @@ function isTooLarge(error) {
   return error instanceof Error && error.message.includes("exceeded maximum allowed size");
 }
 
+/** Return whether this is the tab's own page, and no frame in one. */
 function isTopFrame() {
   return window.parent === window;
 }
@@ -373,6 +378,7 @@ function hasToolsPolicy() {
   return policy?.features().includes("tools") === true && policy.allowsFeature("tools");
 }
 
+/** Return whether an update of the extension has left this script behind. */
 function isOrphaned() {
   return chrome.runtime?.id === undefined;
 }

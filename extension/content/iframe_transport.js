@@ -78,6 +78,7 @@ class IframeCarrier {
     this.#ear?.onMessage(payload);
   }
 
+  /** The parent's script carries no messages any more. */
   close() {
     this.isOpen = false;
     this.#ear?.lost();

@@ -173,6 +173,7 @@ class TabTransport {
     return answer;
   }
 
+  /** Exchange MCP's opening messages with the server, once. */
   async #initialize() {
     if (this.#initialized) return;
     const params = { protocolVersion: PROTOCOL_VERSION, capabilities: CAPABILITIES, clientInfo: CLIENT_INFO };
@@ -183,6 +184,7 @@ class TabTransport {
     this.#notify("notifications/initialized");
   }
 
+  /** Read the tools of all servers on the channel anew. */
   async #readList() {
     const serversBefore = this.#servers;
     this.#incoming = new Map();
@@ -193,6 +195,7 @@ class TabTransport {
     this.#tools = this.#incoming; // late answers still go into it
   }
 
+  /** Request the list page by page; each server on the channel answers. */
   async #readPages() {
     /** @type {string | undefined} */
     let cursor;

@@ -107,6 +107,7 @@ class ToolSources {
     return this.#listedNatively.has(name) ? "webmcp" : "polyfill";
   }
 
+  /** Report the tools of all sources, each name once. */
   #offer() {
     const server = this.servers.find(({ connected }) => connected);
     const polyfilled = server ? [] : (this.polyfill?.tools ?? []);

@@ -1,41 +1,75 @@
 /**
- * The popup: state of the native host with the command to run, connected clients, and the tools of this tab. The user
- * pauses sites and clients here and hands this tab over to the clients.
+ * The popup: one line with the state, this tab, the agents or the next step, and details.
+ *
+ * Everything keeps its place: the overview has a fixed layout, and rows stay where they are (`rows.js`).
  */
 
 import { POPUP_PORT } from "../worker/popup_state.js";
-import { BADGE_ONLY_KEY } from "../worker/approval_prompts.js";
-import { LABEL_KEY } from "../worker/profile.js";
+import { onPortEnd } from "../worker/port_end.js";
 import { ALL_SITES, SiteAccess } from "../worker/host_permissions.js";
+import { showSettings } from "./popup_settings.js";
+import { Rows, write } from "./rows.js";
 
 /**
  * @import { PopupMessage, Report } from "../worker/popup_state.js"
- * @import { Client, SiteApproval } from "../worker/wire.js"
+ * @import { SiteApproval } from "../worker/wire.js"
+ * @import { Item } from "./rows.js"
+ * @typedef {{ text: string, message: PopupMessage } | null} TabAction the button below the sentence about this tab
  */
 
 const REDIAL_MS = 250;
 const SILENCE_MS = 2_000;
+/** Between two attempts to connect while the popup is open and the worker itself waits for its alarm. */
+const CONNECTING_MS = 3_000;
+const COPIED_MS = 1_500;
+const ADD_CLIENT = "claude mcp add --scope user browser -- mcpb bridge --name browser";
 /** Of a site's tools, as a user reads them. */
 const USES = { "": "as configured", on: "on", ask: "ask me first", off: "off" };
+/** Why no client can use this tab. */
+const REASONS = {
+  incognito: "Agents cannot use incognito tabs.",
+  "kept out": "The browser gives mcpb no access to this site. Agents cannot use it.",
+  "of the browser": "Browsers keep extensions out of this page. Agents cannot use it.",
+};
 
 /** @type {chrome.runtime.Port} */
 let port;
 /** The newest click that no report has followed yet. @type {PopupMessage | null} */
 let asked = null;
+/** The worker itself tries to connect only once a minute. */
+let isResting = false;
+/** Tabs that ended sessions have left open. */
+let leftTabs = 0;
+const clients = new Rows(element("clients"), "disconnected");
+const sites = new Rows(element("sites"), "resumed");
+const approvals = new Rows(element("approvals"), "revoked");
+const offers = new Rows(element("offers"), "gone");
+const left = new Rows(element("left"), "done");
+/** Choice of the use of a site's tools, by the key of its row. @type {Map<string, HTMLSelectElement>} */
+const choices = new Map();
+/** By client that has left tabs. @type {Map<string, HTMLButtonElement>} */
+const keepButtons = new Map();
+
 const [tab] = await chrome.tabs.query({ active: true, currentWindow: true });
 dial();
-
-const label = /** @type {HTMLInputElement} */ (element("label"));
-label.value = String((await chrome.storage.local.get(LABEL_KEY))[LABEL_KEY] ?? "");
-label.addEventListener("change", () => void chrome.storage.local.set({ [LABEL_KEY]: label.value.trim() }));
+setInterval(() => isResting && post({ type: "connect", isUrgent: false }), CONNECTING_MS);
 
 const siteAccess = new SiteAccess(showAccess);
-const badgeOnly = /** @type {HTMLInputElement} */ (element("badge-only"));
-badgeOnly.checked = (await chrome.storage.local.get(BADGE_ONLY_KEY))[BADGE_ONLY_KEY] === true;
-badgeOnly.addEventListener("change", () => void chrome.storage.local.set({ [BADGE_ONLY_KEY]: badgeOnly.checked }));
+void siteAccess.load().then(showAccess);
+void showSettings();
 
 element("allow").addEventListener("click", () => void chrome.permissions.request(ALL_SITES));
-void siteAccess.load().then(showAccess);
+element("show-prompt").addEventListener("click", () => ask({ type: "show-prompt" }));
+element("connect").addEventListener("click", () => ask({ type: "connect", isUrgent: true }));
+element("show-details").addEventListener("click", showDetails);
+element("show-left").addEventListener("click", () => {
+  showDetails();
+  element("left").scrollIntoView({ block: "center" });
+});
+document.addEventListener("click", ({ target }) => {
+  const button = /** @type {Element} */ (target).closest("button");
+  if (button?.dataset["copy"]) void copy(button, element(button.dataset["copy"]));
+});
 
 /**
  * The worker may be stopped while the popup is open: dialling starts it again. A port that is opened just while a
@@ -52,7 +86,7 @@ function dial() {
     asked = null;
     show(report);
   });
-  port.onDisconnect.addListener(() => {
+  onPortEnd(port, () => {
     clearTimeout(silence);
     setTimeout(dial, REDIAL_MS);
   });
@@ -76,158 +110,281 @@ function post(message) {
 }
 
 /** @param {Report} report */
-function show({ connected, resting, attempts, trouble, host, sites, owner, handedOver, blocked, offers, ...about }) {
-  element("state").textContent = stateText(host, trouble);
-  element("trouble").hidden = connected || !trouble;
-  element("what").textContent = trouble?.what ?? "";
-  element("remedy").hidden = !trouble?.command;
-  element("command").textContent = trouble?.command ?? "";
-  element("attempts").textContent = attempts === 0 ? "" : attemptsText(attempts, resting);
-  const attached = about.clients.flatMap((client) => clientItems(client, about));
-  element("clients").replaceChildren(...orNone(attached));
-  element("waiting").hidden = about.prompts === 0;
-  element("prompts").replaceChildren(
-    about.prompts === 1 ? "A client waits for your approval." : `${about.prompts} clients wait for your approval.`,
-    button("Show", { type: "show-prompt" }),
-  );
-  element("approvals").replaceChildren(...orNone(about.approvals.map(approvalItem)));
-  element("left").replaceChildren(...orNone(about.left.map(leftItem)));
-  element("tab").replaceChildren(...(blocked ? blockedPage(blocked) : []), ...handOver(owner, handedOver));
-  element("sites").replaceChildren(...orNone(sites.map(siteItem)));
-  element("offers").replaceChildren(...orNone(offers.flatMap(offer)));
+function show(report) {
+  isResting = report.resting;
+  const [kind, text] = stateText(report);
+  write(element("state"), text);
+  element("state").className = kind;
+  showTab(report);
+  showAgents(report);
+  showFooter(report);
+  showConnection(report);
+  sites.show(report.sites.filter(({ origin }) => origin !== report.site).map(siteItem));
+  approvals.show(report.approvals.map(approvalItem));
+  offers.show(offerItems(report.offers));
+  left.show(report.left.map(leftItem));
 }
 
+// ── The line with the state ─────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * The color of the dot, and the state in words.
+ *
+ * @param {Report} report
+ * @returns {[string, string]}
+ */
+function stateText({ state, host, trouble, clients, activeSessions, sites, site }) {
+  if (!host) return trouble ? ["bad", "Not connected"] : ["", "Connecting…"];
+  const count = clients.flatMap(({ sessions }) => sessions).length;
+  if (state === "paused") {
+    const isSitePaused = sites.some(({ origin, paused }) => paused && origin === site);
+    return ["poor", isSitePaused ? "This site is paused" : "Agents are paused"];
+  }
+  if (state === "active") return ["live", "In use on this tab"];
+  if (activeSessions.length > 0) return ["live", "In use on another tab"];
+  if (count === 0) return ["good", "Connected, no agent"];
+  return ["good", `Connected, ${count} ${count === 1 ? "agent" : "agents"}`];
+}
+
+// ── This tab ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** @param {Report} report */
+function showTab({ page, site, sites, owner, handedOver, blocked }) {
+  const isPaused = sites.some(({ origin, paused }) => paused && origin === site);
+  const isUsable = page === "usable" || owner !== null;
+  write(element("site"), isUsable ? site : "");
+  const [text, action] = isUsable ? tabText(owner, handedOver, blocked, isPaused) : [REASONS[page], null];
+  write(element("tab"), text);
+  const pause = element("pause-site");
+  pause.classList.toggle("absent", !isUsable || !site);
+  write(pause, isPaused ? "Resume" : "Pause");
+  pause.ariaLabel = `${pause.textContent} ${site}`;
+  pause.onclick = () => ask({ type: "pause-site", origin: site, paused: !isPaused });
+  const button = element("tab-action");
+  button.classList.toggle("absent", action === null);
+  if (!action) return;
+  write(button, action.text);
+  button.onclick = () => ask(action.message);
+}
+
+/**
+ * What clients may do in this tab, and the button that changes it.
+ *
+ * @param {string | null} owner
+ * @param {boolean} handedOver
+ * @param {Report["blocked"]} blocked
+ * @param {boolean} isPaused
+ * @returns {[string, TabAction]}
+ */
+function tabText(owner, handedOver, blocked, isPaused) {
+  if (blocked) {
+    const { origin, rule, clients } = blocked;
+    const text = `mcpb keeps this tab from ${origin}: ${rule}. It is used by ${clients.join(", ")}.`;
+    return [text, { text: "Release this tab", message: { type: "release" } }];
+  }
+  if (owner !== null) return [`This tab belongs to ${owner || "an agent"}.`, null];
+  const [text, action] = handedOver
+    ? ["Agents can control this tab.", "Stop agents"]
+    : ["Agents can use this page's own tools only.", "Let agents control this tab"];
+  const message = /** @type {PopupMessage} */ ({ type: "hand-over", handedOver: !handedOver });
+  return [isPaused ? "This site is paused: agents cannot use it." : text, { text: action, message }];
+}
+
+// ── Agents, and the next step ───────────────────────────────────────────────────────────────────────────────────
+
+/** @param {Report} report */
+function showAgents(report) {
+  const items = report.host ? clientItems(report) : [];
+  clients.show(items);
+  const isNextShown = items.length === 0 && (report.host !== null || report.trouble !== null);
+  element("next").hidden = !isNextShown;
+  element("clients").hidden = isNextShown;
+  write(element("agents-title"), isNextShown ? "Next step" : "Agents");
+  if (!isNextShown) return;
+  const { what, command } = report.trouble ?? {
+    what: "No agent is connected. To add one, for instance Claude Code, run in a terminal:",
+    command: ADD_CLIENT,
+  };
+  write(element("what"), report.trouble && command ? `${what} Run in a terminal:` : what);
+  element("step").hidden = !command;
+  write(element("command"), command);
+  write(element("more"), report.trouble ? "" : "Other agents start the command “mcpb bridge”.");
+  element("trying").hidden = !report.trouble;
+  write(element("attempts"), `Tried ${report.attempts} ${report.attempts === 1 ? "time" : "times"}.`);
+}
+
+/** @param {Report} report @returns {Item[]} one for each session */
+function clientItems({ clients, pausedSessions, activeSessions }) {
+  /** @type {Map<string, Item>} */
+  const items = new Map();
+  for (const { pid, sessions } of clients) {
+    for (const { id, client, title } of sessions) {
+      const name = title || client.name || "an agent";
+      const isPaused = pausedSessions.includes(id);
+      const isActive = !isPaused && activeSessions.includes(id);
+      const state = isPaused ? "paused" : isActive ? "active now" : "";
+      const program = title ? [client.name, client.version] : [client.version && `version ${client.version}`];
+      items.set(id, {
+        key: id,
+        name,
+        kind: isPaused ? "poor" : isActive ? "live" : "",
+        facts: [state || program.filter(Boolean).join(" "), `pid ${pid}`].filter(Boolean).join(" · "),
+        action: pauseButton(isPaused, name, { type: "pause-session", session: id, paused: !isPaused }),
+      });
+    }
+  }
+  return [...items.values()];
+}
+
+/**
+ * @param {boolean} isPaused
+ * @param {string} name of what is paused or resumed
+ * @param {PopupMessage} message
+ */
+function pauseButton(isPaused, name, message) {
+  const text = isPaused ? "Resume" : "Pause";
+  return { text, label: `${text} ${name}`, act: () => ask(message) };
+}
+
+// ── Footer: what waits for the user, else the versions ──────────────────────────────────────────────────────────
+
+/** @param {Report} report */
+function showFooter({ host, prompts, left }) {
+  element("waiting").hidden = prompts === 0;
+  const waiting = prompts === 1 ? "An agent waits for your approval." : `${prompts} agents wait for your approval.`;
+  write(element("prompts"), waiting);
+  leftTabs = left.reduce((sum, { tabs }) => sum + tabs, 0);
+  write(element("leftover-tabs"), `Agents left ${countTabs(leftTabs)} open.`);
+  const { version } = chrome.runtime.getManifest();
+  const isSame = !host || host.version === version;
+  write(element("version"), isSame ? `Version ${version}` : `Extension ${version}, native host ${host.version}`);
+  showAccess();
+}
+
+/** Show the notice that comes first; the versions give way to it. */
 function showAccess() {
-  element("access").hidden = siteAccess.isEverywhere;
+  const isWaiting = !element("waiting").hidden;
+  const isUrgent = isWaiting || !siteAccess.isEverywhere;
+  element("access").hidden = siteAccess.isEverywhere || isWaiting;
+  element("leftover").hidden = isUrgent || leftTabs === 0;
+  element("version").hidden = isUrgent || leftTabs > 0;
 }
 
-/**
- * @param {Report["host"]} host
- * @param {Report["trouble"]} trouble
- */
-function stateText(host, trouble) {
-  if (host) return `Connected (native host ${host.version}, pid ${host.pid})`;
-  return trouble ? "Not connected" : "Connecting…";
+// ── Details ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Show the details in place of the overview, or the overview again. */
+function showDetails() {
+  const isShown = element("details").hidden;
+  element("details").hidden = !isShown;
+  element("overview").hidden = isShown;
+  const button = element("show-details");
+  button.ariaExpanded = String(isShown);
+  write(button, isShown ? "Back" : "Details");
 }
 
-/**
- * @param {number} attempts
- * @param {boolean} resting
- */
-function attemptsText(attempts, resting) {
-  const tried = `Tried ${attempts} ${attempts === 1 ? "time" : "times"}.`;
-  return resting ? `${tried} It is tried again every minute, and when this window is opened.` : tried;
+/** @param {Report} report */
+function showConnection({ host, trouble, clients }) {
+  const { version } = chrome.runtime.getManifest();
+  const idle = clients.filter(({ sessions }) => sessions.length === 0);
+  const parts = [
+    `Extension ${version}`,
+    host ? `native host ${host.version}, pid ${host.pid}` : "no native host",
+    ...idle.map((client) => `bridge ${client.version} without an agent, pid ${client.pid}`),
+  ];
+  write(element("connection"), `${parts.join("; ")}.`);
+  write(element("detail"), trouble?.detail ?? "");
 }
 
-/**
- * @param {Client} client
- * @param {{ pausedSessions: string[], controlling: string[] }} about
- */
-function clientItems({ sessions, pid, version }, { pausedSessions, controlling }) {
-  if (sessions.length === 0) return [line(`bridge ${version}, pid ${pid}`)];
-  return sessions.map(({ id, client, title }) => {
-    const paused = pausedSessions.includes(id);
-    const name = [title, client.name, client.version].filter(Boolean).join(" ");
-    return line(
-      `${name}, pid ${pid}${paused ? ": paused" : ""}${controlling.includes(id) ? ": steers pages now" : ""}`,
-      button(paused ? "Resume" : "Pause", { type: "pause-session", session: id, paused: !paused }),
-    );
-  });
-}
-
-/** @param {Report["sites"][number]} site */
+/** @param {Report["sites"][number]} site @returns {Item} */
 function siteItem({ origin, paused }) {
-  return line(
-    `${origin}${paused ? ": paused" : ""}`,
-    button(paused ? "Resume" : "Pause", { type: "pause-site", origin, paused: !paused }),
-  );
+  const action = pauseButton(paused, origin, { type: "pause-site", origin, paused: !paused });
+  return { key: origin, name: origin, facts: paused ? "paused" : "not paused", kind: paused ? "poor" : "", action };
 }
 
-/** @param {NonNullable<Report["blocked"]>} blocked */
-function blockedPage({ origin, rule, clients }) {
-  const text = `mcpb keeps this tab from ${origin}: ${rule}. The tab is used by ${clients.join(", ")}. `;
-  return [text, button("Release this tab", { type: "release" }), document.createElement("br")];
-}
-
-/** @param {Report["left"][number]} left */
+/** @param {Report["left"][number]} left @returns {Item} */
 function leftItem({ client, tabs }) {
-  return line(
-    `${client}: ${tabs} ${tabs === 1 ? "tab" : "tabs"}`,
-    button("Close", { type: "close-left", client }),
-    button("Keep", { type: "keep-left", client }),
-  );
+  const close = () => ask({ type: "close-left", client });
+  return {
+    ...{ key: client, name: client, facts: countTabs(tabs), control: keepButton(client) },
+    action: { text: "Close", label: `Close the tabs of ${client}`, act: close },
+  };
 }
 
-/** @param {SiteApproval} approval */
+/** @param {number} tabs */
+function countTabs(tabs) {
+  return tabs === 1 ? "1 tab" : `${tabs} tabs`;
+}
+
+/** The button that keeps the tabs of a client. @param {string} client */
+function keepButton(client) {
+  const button = keepButtons.get(client) ?? document.createElement("button");
+  if (!keepButtons.has(client)) {
+    button.type = "button";
+    button.textContent = "Keep";
+    button.ariaLabel = `Keep the tabs of ${client}`;
+    button.addEventListener("click", () => ask({ type: "keep-left", client }));
+    keepButtons.set(client, button);
+  }
+  return button;
+}
+
+/** @param {SiteApproval} approval @returns {Item} */
 function approvalItem(approval) {
   const { origin, for: words, client, until } = approval;
   const end = until ? `, until ${new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}` : "";
-  return line(
-    `${origin}: ${words.join(", ")}, for ${client || "every client"}${end}`,
-    button("Revoke", { type: "revoke", approval }),
-  );
+  const facts = `${words.join(", ")}, for ${client || "every client"}${end}`;
+  const act = () => ask({ type: "revoke", approval });
+  return {
+    ...{ key: JSON.stringify([origin, words, client]), name: origin, facts },
+    action: { text: "Revoke", label: `Revoke ${words.join(", ")} for ${origin}`, act },
+  };
 }
 
 /**
- * @param {string | null} owner
- * @param {boolean} handedOver
- */
-function handOver(owner, handedOver) {
-  if (owner !== null) return [`This is a tab of ${owner || "a client"}.`];
-  return [
-    handedOver ? "Clients may steer this tab." : "Clients may only call its page's tools.",
-    button(handedOver ? "Take it back" : "Hand this tab over", { type: "hand-over", handedOver: !handedOver }),
-  ];
-}
-
-/** @param {Report["offers"][number]} offer */
-function offer({ origin, allowed, tools, notice, use }) {
-  const head = document.createElement("p");
-  head.textContent = allowed ? origin : `${origin} (not in the list of allowed origins: not offered)`;
-  if (origin !== "null") head.append(" ", useOfTools(origin, use));
-  const list = document.createElement("ul");
-  list.append(...orNone(tools.map(({ name, via }) => line(`${name} (${via ?? "unknown"})`))));
-  if (!notice) return [head, list];
-  const note = document.createElement("p");
-  note.textContent = notice;
-  return [head, list, note];
-}
-
-/**
- * Whether this site's tools are used.
+ * Frames of one origin have a row each.
  *
+ * @param {Report["offers"]} frames
+ * @returns {Item[]}
+ */
+function offerItems(frames) {
+  return frames.map(({ origin, allowed, tools, notice, use }, index) => {
+    const key = `${origin} ${frames.slice(0, index).filter((frame) => frame.origin === origin).length}`;
+    const names = tools.map(({ name, via }) => `${name} (${via ?? "unknown"})`).join(", ") || "none";
+    const control = origin === "null" ? null : useChoice(key, origin, use);
+    const limits = [allowed ? "" : "Not in your list of sites", notice].filter(Boolean);
+    return { key, name: origin, facts: [names, ...limits].join(". "), control };
+  });
+}
+
+/**
+ * The choice whether a site's tools are used.
+ *
+ * @param {string} key of its row
  * @param {string} origin
  * @param {string} use empty: as configured
  */
-function useOfTools(origin, use) {
-  const choice = document.createElement("select");
-  choice.title = `Tools of ${origin}`;
-  for (const [value, text] of Object.entries(USES)) choice.add(new Option(text, value, false, value === use));
-  choice.addEventListener("change", () => ask({ type: "page-tools", origin, use: choice.value }));
+function useChoice(key, origin, use) {
+  const choice = choices.get(key) ?? document.createElement("select");
+  if (!choices.has(key)) {
+    choice.ariaLabel = `Tools of ${origin}`;
+    for (const [value, text] of Object.entries(USES)) choice.add(new Option(text, value));
+    choice.addEventListener("change", () => ask({ type: "page-tools", origin, use: choice.value }));
+    choices.set(key, choice);
+  }
+  if (choice.value !== use) choice.value = use;
   return choice;
 }
 
-/** @param {HTMLElement[]} items */
-function orNone(items) {
-  return items.length > 0 ? items : [line("none")];
-}
-
-/** @param {(string | Node)[]} parts */
-function line(...parts) {
-  const item = document.createElement("li");
-  item.append(...parts);
-  return item;
-}
+// ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * @param {string} text
- * @param {PopupMessage} message what it asks the worker
+ * @param {HTMLButtonElement} button
+ * @param {HTMLElement} source of the text
  */
-function button(text, message) {
-  const made = document.createElement("button");
-  made.textContent = text;
-  made.addEventListener("click", () => ask(message));
-  return made;
+async function copy(button, source) {
+  await navigator.clipboard.writeText(String(source.textContent));
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
 }
 
 /** @param {string} id */

@@ -5,6 +5,7 @@
  */
 
 import { invalid, text } from "./params.js";
+import { onPortEnd } from "./port_end.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -58,6 +59,7 @@ export class ApprovalPrompts {
     this.loaded = this.#load();
   }
 
+  /** Read the open window, the recent answers and the user's setting. */
   async #load() {
     const [session, local] = await Promise.all([
       chrome.storage.session.get(KEY),
@@ -123,7 +125,7 @@ export class ApprovalPrompts {
     if (tab?.id === undefined || url !== chrome.runtime.getURL(APPROVAL_PAGE)) return port.disconnect();
     const tabId = tab.id;
     this.#ports.set(tabId, port);
-    port.onDisconnect.addListener(() => this.#ports.get(tabId) === port && this.#ports.delete(tabId));
+    onPortEnd(port, () => this.#ports.get(tabId) === port && this.#ports.delete(tabId));
     port.onMessage.addListener((message) => void this.#answered(tabId, message));
     void this.#welcome(tabId);
   }
@@ -141,6 +143,7 @@ export class ApprovalPrompts {
     await chrome.tabs.remove(tabId).catch(() => {}); // closed meanwhile
   }
 
+  /** Send the open window its prompt. */
   #tellPage() {
     if (!this.#window) return;
     const { tabId, prompt } = this.#window;
@@ -194,6 +197,7 @@ export class ApprovalPrompts {
     return this.#turn;
   }
 
+  /** Make the window show the first prompt, or close it. */
   async #openOrClose() {
     const [first] = this.#waiting.values();
     if (!first) this.#isWanted = false;
@@ -237,6 +241,7 @@ export class ApprovalPrompts {
     this.#tellPage();
   }
 
+  /** Keep the open window and the recent answers for a later worker. */
   #save() {
     void chrome.storage.session.set({ [KEY]: { window: this.#window, given: this.#given } });
   }
@@ -289,22 +294,27 @@ function dismissed() {
   throw closed();
 }
 
+/** The user has closed the window. */
 function closed() {
   return notRun(Code.NOT_ALLOWED, "The user closed the window without an answer.");
 }
 
+/** The user has not answered in time. */
 function late() {
   return notRun(Code.TIMED_OUT, `The user did not answer within ${PROMPT_SECONDS} s.`);
 }
 
+/** The client has gone, or cancelled its request. */
 function withdrawn() {
   return notRun(Code.GONE, "The client waits for the answer no longer.");
 }
 
+/** The limit of waiting prompts is reached. */
 function tooMany() {
   return notRun(Code.RATE_LIMITED, `${MAX_WAITING} prompts wait for the user already.`);
 }
 
+/** The browser has not opened the window. */
 function cannotOpen() {
   return notRun(Code.NOT_ALLOWED, "The browser did not open a window to ask the user.");
 }

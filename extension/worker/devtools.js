@@ -49,6 +49,11 @@ export class DevTools {
     return [...new Set([...this.#attachments.values()].flatMap(({ sessions }) => [...sessions]))];
   }
 
+  /** Tabs that are attached to. */
+  get tabs() {
+    return this.#attachments.keys();
+  }
+
   /**
    * Run a command.
    *
@@ -171,6 +176,7 @@ export class DevTools {
   }
 }
 
+/** Detach from all tabs that an earlier worker was attached to. */
 async function letGoOfAll() {
   const targets = await chrome.debugger.getTargets();
   const tabIds = targets.flatMap(({ attached, tabId }) => (attached && tabId !== undefined ? [tabId] : []));

@@ -90,6 +90,7 @@ export class Attachment {
     this.begun = this.#begin();
   }
 
+  /** Attach to the tab and set it up. */
   async #begin() {
     const { url, pendingUrl } = await chrome.tabs.get(this.tabId);
     if (isExtensionPage(url) || isExtensionPage(pendingUrl)) throw new Error("It shows a page of an extension.");
@@ -100,6 +101,7 @@ export class Attachment {
     this.isReady = true;
   }
 
+  /** Learn which document the tab shows. */
   async #learnDocument() {
     try {
       this.document.learn(await this.#command({ sessionId: "", method: "Page.getFrameTree", params: {} }));
@@ -308,6 +310,7 @@ export class Attachment {
     return release;
   }
 
+  /** Detach from the tab, after an answer to its dialog. */
   #letGo() {
     if (this.#dialog) this.#answer(this.#dialog); // the page would hang in it for ever
     void chrome.debugger.detach({ tabId: this.tabId }).catch(() => {}); // it went by itself
@@ -321,6 +324,7 @@ export class Attachment {
     this.#mindDialog();
   }
 
+  /** Have a dialog that no subscriber receives dismissed after a while; otherwise leave it to the client. */
   #mindDialog() {
     const dialog = this.#dialog;
     const isHeard = [...this.#subscriptions].some(({ events }) => events.has(DIALOG_OPENING));
@@ -345,6 +349,7 @@ export class Attachment {
     void exploration.then(() => this.#explorations.delete(exploration));
   }
 
+  /** Settles when all frames and workers that are being searched have been reported. */
   async #allExplored() {
     while (this.#explorations.size > 0) await Promise.all(this.#explorations);
   }

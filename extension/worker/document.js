@@ -105,14 +105,17 @@ export class Frame {
     this.url = cut(sender.url ?? "", URL_BYTES);
   }
 
+  /** Name of its frame among all frames; a later document in the frame has the same. */
   get key() {
     return `${this.tabId}:${this.frameId}`;
   }
 
+  /** The members that name it on the wire. */
   get address() {
     return { tabId: this.tabId, frameId: this.frameId, documentId: this.documentId };
   }
 
+  /** Its tools; none while its offer is not known. */
   get tools() {
     return this.offer?.tools ?? [];
   }

@@ -9,6 +9,7 @@ import { ALL_BYTES, AnnouncementQuota, TAB_BYTES } from "./announcement_quota.js
 import { Frame, refusal } from "./document.js";
 import { Iframes } from "./iframe_servers.js";
 import { noAccess } from "./host_permissions.js";
+import { onPortEnd } from "./port_end.js";
 import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
@@ -52,7 +53,8 @@ export class Frames {
    * @param {Pauses} pauses
    * @param {SiteAccess} siteAccess
    * @param {{ opened: OpenedSites, uses: PageToolUses }} consent
-   * @param {{ wanted: () => void, isHostMissing: () => boolean }} host `wanted`: a host would be used now
+   * @param {{ wanted: () => void, isHostMissing: () => boolean, changed: () => void }} host `wanted`: a host would be
+   *   used now; `changed`: what `ofTab` returns has changed
    */
   constructor(tabs, origins, pauses, siteAccess, consent, host) {
     this.tabs = tabs;
@@ -71,7 +73,7 @@ export class Frames {
     const frame = new Frame(port, tabId, port.sender);
     this.#replace(frame);
     port.onMessage.addListener((message) => this.#received(frame, message));
-    port.onDisconnect.addListener(() => this.#left(frame));
+    onPortEnd(port, () => this.#left(frame));
     this.host.wanted();
     this.#tellStatus(frame);
     if (frame.frameId === 0 && frame.url.startsWith("about:")) void this.tabs.refresh(tabId);
@@ -245,6 +247,7 @@ export class Frames {
     // A tab that a client opened says nothing about its user.
     if (frame.frameId === 0 && tab?.owner === null && !tab.incognito) this.consent.opened.add(frame.origin);
     if (this.#frames.get(frame.key) === frame) this.#announce(frame);
+    this.host.changed();
   }
 
   /** @param {Frame} frame */

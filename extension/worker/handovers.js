@@ -6,6 +6,7 @@ export class Handovers {
   /** @type {Set<number>} */
   #tabs = new Set();
 
+  /** Read what was handed over before the worker was stopped. */
   async load() {
     this.#tabs = new Set(/** @type {number[]} */ ((await chrome.storage.session.get(KEY))[KEY]) ?? []);
   }

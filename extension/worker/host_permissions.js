@@ -23,6 +23,7 @@ export class SiteAccess {
     });
   }
 
+  /** Read the match patterns that are granted now. */
   async load() {
     this.#granted = new Set((await chrome.permissions.getAll()).origins);
   }

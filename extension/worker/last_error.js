@@ -18,6 +18,7 @@ export class LastError {
   /** How often it came to nothing since a host last said hello. */
   inARow = 0;
 
+  /** Read the error that an earlier worker has kept. */
   async load() {
     const stored = /** @type {any} */ ((await chrome.storage.session.get(KEY))[KEY]);
     if (stored) ({ newest: this.newest, inARow: this.inARow } = stored);
@@ -37,6 +38,7 @@ export class LastError {
     this.#keep();
   }
 
+  /** Keep it for a later worker. */
   #keep() {
     const { newest, inARow } = this;
     void chrome.storage.session.set({ [KEY]: { newest, inARow } });

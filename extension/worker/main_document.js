@@ -120,6 +120,7 @@ export class MainDocument {
     this.#wake();
   }
 
+  /** Let those who wait for a change look again. */
   #wake() {
     for (const look of [...this.#waiting]) look();
   }

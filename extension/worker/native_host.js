@@ -16,7 +16,8 @@ import { notification, WIRE_VERSION } from "./wire.js";
 /**
  * @import { LastError } from "./last_error.js"
  * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
- * @typedef {{ what: string, command: string }} Trouble an error, and the command that fixes it
+ * @typedef {{ what: string, command: string, detail?: string }} Trouble an error, and the command that fixes it;
+ *   `detail`: the browser's words, or what else may be the cause
  */
 
 export const RETRY_ALARM = "native-host";
@@ -36,6 +37,7 @@ const REJECTED_PAUSE_MS = 30_000;
 /** How long, and how often, a missing host is expected to be registered. Trying starts no process. */
 const EXPECTED_MS = 5 * 60_000;
 const EXPECTED_PAUSE_MS = 3_000;
+const NOT_REGISTERED = "mcpb is not registered with this browser.";
 const INSTALL = "mcpb install-native-host";
 const UPDATE = isFirefox ? "mcpb extension --firefox" : "mcpb extension";
 
@@ -84,7 +86,7 @@ export class NativePort {
     const hello = await this.#ownHello();
     this.#opening = false;
     if (hello) return this.#open(hello);
-    this.#failed({ what: "The extension cannot read its own storage; its error page says why.", command: "" });
+    this.#failed({ what: "The extension cannot read its storage; its error page says why.", command: "" });
   }
 
   /** Null: it cannot be made. */
@@ -186,11 +188,12 @@ export class NativePort {
     this.#rejected = true;
     const ours = chrome.runtime.getManifest().version;
     const older = host.wire < WIRE_VERSION ? "the native host" : "this extension";
-    const what =
+    const detail =
       `This extension (${ours}) speaks version ${WIRE_VERSION} of the wire and the native host ` +
       `(${host.version}) version ${host.wire}: update ${older}.`;
-    this.last.failed(what);
-    this.#rest({ what, command: host.wire < WIRE_VERSION ? INSTALL : UPDATE });
+    this.last.failed(detail);
+    const what = "mcpb and its extension have different versions.";
+    this.#rest({ what, detail, command: host.wire < WIRE_VERSION ? INSTALL : UPDATE });
   }
 
   /** Replace a host of another wire version: the next one may have the right one. */
@@ -212,7 +215,7 @@ export class NativePort {
     if (isMissing(reason)) return this.#miss(missing(reason));
     if (!greeted) return this.#failed(silent(reason));
     if (Date.now() - this.#openedAt > HEALTHY_MS) this.#failures = 0;
-    this.#retry({ what: "The native host has ended; connecting again.", command: "" });
+    this.#retry({ what: "mcpb has ended. Connecting again.", command: "" });
   }
 
   /** No host is registered. @param {Trouble} trouble */
@@ -235,6 +238,7 @@ export class NativePort {
     this.events.changed();
   }
 
+  /** There is no host now. */
   #forget() {
     clearTimeout(this.#patience);
     this.#link = null;
@@ -268,23 +272,17 @@ function isMissing(reason) {
  */
 function missing(reason) {
   if (isFirefox) {
-    return {
-      what: `The native host is not installed for this browser, or its manifest does not name this add-on (${reason}).`,
-      command: INSTALL,
-    };
+    const detail = `${reason}. Or the host manifest does not name this add-on.`;
+    return { what: NOT_REGISTERED, detail, command: INSTALL };
   }
   if (!/forbidden/i.test(reason)) {
-    return {
-      what:
-        `The native host is not installed for this browser, or its manifest is broken (${reason}) ` +
-        "A browser that is started with --user-data-dir needs that directory named in the command.",
-      command: INSTALL,
-    };
+    const detail =
+      `${reason} Or the host manifest is broken. A browser that is started with --user-data-dir needs that ` +
+      "directory named in the command.";
+    return { what: NOT_REGISTERED, detail, command: INSTALL };
   }
-  return {
-    what: `The native host is installed, but does not accept this extension (${reason})`,
-    command: `${INSTALL} --extension-id ${chrome.runtime.id}`,
-  };
+  const what = "mcpb is registered with this browser, but for another extension.";
+  return { what, detail: reason, command: `${INSTALL} --extension-id ${chrome.runtime.id}` };
 }
 
 /**
@@ -292,8 +290,5 @@ function missing(reason) {
  * @returns {Trouble}
  */
 function silent(reason) {
-  return {
-    what: `The native host does not say hello before it ends (${reason || "no reason given"})`,
-    command: INSTALL,
-  };
+  return { what: "mcpb does not start in this browser.", detail: reason || "no reason given", command: INSTALL };
 }

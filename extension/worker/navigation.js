@@ -213,11 +213,13 @@ function tookTooLong(timeoutMs) {
   return new WireError(Code.TIMED_OUT, `The page did not load within ${timeoutMs} ms.`, { handed: true });
 }
 
+/** Back or Forward has started nothing. */
 function noStep() {
   const what = `Nothing began within ${NO_STEP_MS} ms: the tab's history ends here, or its page is in the way.`;
   return new WireError(Code.TIMED_OUT, what, { handed: true });
 }
 
+/** The tab is gone. */
 function closedMeanwhile() {
   return new WireError(Code.GONE, "The tab was closed before the page had loaded.", { handed: true });
 }

@@ -20,6 +20,7 @@ export class OpenedSites {
     this.changed = changed;
   }
 
+  /** Read the stored record. */
   async load() {
     this.#origins = new Set(/** @type {string[]} */ ((await chrome.storage.local.get(KEY))[KEY]) ?? []);
   }

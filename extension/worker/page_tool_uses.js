@@ -27,6 +27,7 @@ export class PageToolUses {
     this.changed = changed;
   }
 
+  /** Read the stored settings. */
   async load() {
     const stored = (await chrome.storage.local.get(KEY))[KEY] ?? {};
     this.#uses = new Map(Object.entries(/** @type {Record<string, Use>} */ (stored)));
@@ -58,10 +59,12 @@ export class PageToolUses {
     this.#announce();
   }
 
+  /** The settings, as storage and wire have them. */
   get #all() {
     return Object.fromEntries(this.#uses);
   }
 
+  /** Send the settings to the host. */
   #announce() {
     this.#link?.post(notification("browser/pageTools", { sites: this.#all }));
   }

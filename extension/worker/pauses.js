@@ -36,6 +36,7 @@ export class Pauses {
     this.changed = changed;
   }
 
+  /** Read the stored pauses, those of earlier versions too. */
   async load() {
     const [local, session] = await Promise.all([
       chrome.storage.local.get([SITES_KEY, OLD_SITES_KEY]),
@@ -120,10 +121,12 @@ export class Pauses {
     return true;
   }
 
+  /** Send the pauses to the host. */
   #announce() {
     this.#link?.post(notification("browser/paused", this.all));
   }
 
+  /** Store the pauses: sites for good, sessions until the browser ends. */
   #save() {
     void chrome.storage.local.set({ [SITES_KEY]: [...this.#sites.values()] });
     void chrome.storage.local.remove(OLD_SITES_KEY);

@@ -1,13 +1,13 @@
 /** State for the open popup, and the requests of its user. */
 
 import { isTooLarge } from "./host_connection.js";
+import { onPortEnd } from "./port_end.js";
 import { canonical, isOrigin } from "./site_patterns.js";
 
 /**
  * @import { ApprovalPrompts } from "./approval_prompts.js"
  * @import { Client, SiteApproval, Tab } from "./wire.js"
  * @import { SiteApprovals } from "./site_approvals.js"
- * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./document_registry.js"
  * @import { Handovers } from "./handovers.js"
  * @import { LeftByClient, LeftTabs } from "./left_tabs.js"
@@ -15,16 +15,20 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { TabOwners } from "./tab_owners.js"
  * @import { PageToolUses } from "./page_tool_uses.js"
  * @import { Pauses } from "./pauses.js"
+ * @import { SiteAccess } from "./host_permissions.js"
  * @import { SiteRules } from "./rules/site_rules.js"
+ * @import { State, Status } from "./status.js"
  * @import { Tabs } from "./tabs.js"
- * @typedef {{ connected: boolean, resting: boolean, attempts: number, trouble: Trouble | null,
+ * @typedef {{ state: State, resting: boolean, attempts: number, trouble: Trouble | null,
  *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
- *   controlling: string[], sites: Site[], prompts: number, approvals: SiteApproval[], owner: string | null,
- *   handedOver: boolean, blocked: Blocked | null, left: LeftByClient[],
+ *   activeSessions: string[], page: PageUse, site: string, sites: Site[], prompts: number, approvals: SiteApproval[],
+ *   owner: string | null, handedOver: boolean, blocked: Blocked | null, left: LeftByClient[],
  *   offers: ReturnType<Frames["ofTab"]> }} Report
- *   `controlling`: sessions that have DevTools attached to tabs; `sites`: those of this tab, then the others that are
+ *   `state`: of this tab; `site`: its own, empty if it has none; `sites`: those of this tab, then the others that are
  *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
  *   `blocked`: the page that site rules kept this tab from; `left`: tabs of ended sessions
+ * @typedef {"usable" | "incognito" | "kept out" | "of the browser"} PageUse whether clients can use this tab's page, or
+ *   why not; "kept out": the user has withdrawn access to the site
  * @typedef {{ origin: string, rule: string, clients: string[] }} Blocked
  * @typedef {{ origin: string, paused: boolean }} Site `origin`: a pattern, where one pauses it
  * @typedef {{ type: "watch", tabId: number }} Watch first: about which tab to report
@@ -34,36 +38,41 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @typedef {{ type: "hand-over", handedOver: boolean }} HandOver the tab that is watched
  * @typedef {{ type: "release" }} Release the tab that is watched: no client's, and under no site rules
  * @typedef {{ type: "show-prompt" }} ShowPrompt
+ * @typedef {{ type: "connect", isUrgent: boolean }} Connect try to connect to the native host; `isUrgent`: the user has
+ *   asked for it
  * @typedef {{ type: "revoke", approval: SiteApproval }} Revoke
  * @typedef {{ type: "close-left" | "keep-left", client: string }} EndLeft
- * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Revoke
+ * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Connect | Revoke
  *   | EndLeft} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
+/** Stores of extensions: the browser lets no extension into them. */
+const STORE = /^https:\/\/(chromewebstore\.google\.com\/|chrome\.google\.com\/webstore|addons\.mozilla\.org\/)/;
 
 export class Popups {
   /** @type {Map<chrome.runtime.Port, number>} port → the tab it was opened over */
   #open = new Map();
 
   /**
-   * @param {{ native: NativePort, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses, siteRules: SiteRules,
-   *   uses: PageToolUses, handovers: Handovers, devtools: DevTools | null, left: LeftTabs, prompts: ApprovalPrompts,
+   * @param {{ native: NativePort, status: Status, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses,
+   *   siteAccess: SiteAccess, siteRules: SiteRules, uses: PageToolUses, handovers: Handovers, left: LeftTabs, prompts: ApprovalPrompts,
    *   approvals: SiteApprovals, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, clients, loaded, ...more }) {
-    this.left = more.left;
-    this.prompts = more.prompts;
-    this.approvals = more.approvals;
+  constructor({ native, status, tabs, frames, owners, pauses, uses, handovers, clients, loaded, ...consent }) {
+    this.left = consent.left;
+    this.prompts = consent.prompts;
+    this.approvals = consent.approvals;
+    this.siteAccess = consent.siteAccess;
+    this.siteRules = consent.siteRules;
     this.native = native;
+    this.status = status;
     this.tabs = tabs;
     this.frames = frames;
     this.owners = owners;
     this.pauses = pauses;
-    this.siteRules = siteRules;
     this.uses = uses;
     this.handovers = handovers;
-    this.devtools = devtools;
     this.clients = clients;
     this.loaded = loaded;
   }
@@ -72,10 +81,16 @@ export class Popups {
   accept(port) {
     if (!port.sender?.url?.startsWith(chrome.runtime.getURL(""))) return port.disconnect();
     this.#open.set(port, chrome.tabs.TAB_ID_NONE);
-    port.onDisconnect.addListener(() => this.#open.delete(port));
+    onPortEnd(port, () => this.#open.delete(port));
     port.onMessage.addListener((message) => void this.#received(port, message));
   }
 
+  /** Whether a popup is open. */
+  get isOpen() {
+    return this.#open.size > 0;
+  }
+
+  /** Report the present state to each open popup. */
   tell() {
     for (const [port, tabId] of this.#open) say(port, this.#report(tabId));
   }
@@ -98,6 +113,8 @@ export class Popups {
         return this.pauses.setSession(message.session, message.paused);
       case "show-prompt":
         return this.prompts.show();
+      case "connect":
+        return message.isUrgent ? this.native.connect() : this.native.nudge();
       case "revoke":
         return this.approvals.revoke(message.approval);
       case "close-left":
@@ -143,16 +160,19 @@ export class Popups {
   #report(tabId) {
     const { host, resting, trouble, last } = this.native;
     const offers = this.frames.ofTab(tabId);
+    const tab = this.tabs.get(tabId);
     return {
-      connected: host !== null,
+      state: this.status.of(tabId),
       resting,
       attempts: last.inARow,
       trouble,
       host: host && { version: host.version, pid: host.pid },
       clients: this.clients(),
       pausedSessions: this.pauses.all.sessions,
-      controlling: this.devtools?.sessions ?? [],
-      sites: this.#sites(this.tabs.get(tabId), offers),
+      activeSessions: this.status.activeSessions,
+      page: this.#pageUse(tab, offers.length > 0),
+      site: isOrigin(tab?.origin ?? "") ? this.#patternOf(String(tab?.origin)) : "",
+      sites: this.#sites(tab, offers),
       prompts: this.prompts.count,
       approvals: this.approvals.all,
       owner: this.#owner(tabId),
@@ -193,8 +213,26 @@ export class Popups {
   #sites(tab, offers) {
     const here = [tab?.origin ?? "", ...offers.map(({ origin }) => origin)].filter(isOrigin);
     const paused = new Set(this.pauses.all.sites);
-    const shown = here.map((origin) => this.pauses.patternOf(origin) || canonical(origin));
+    const shown = here.map((origin) => this.#patternOf(origin));
     return [...new Set([...shown, ...paused])].map((origin) => ({ origin, paused: paused.has(origin) }));
+  }
+
+  /** Return what a click on "Pause" pauses, or the pattern that pauses it. @param {string} origin */
+  #patternOf(origin) {
+    return this.pauses.patternOf(origin) || canonical(origin);
+  }
+
+  /**
+   * @param {Tab | undefined} tab undefined: it is gone, or shows a page of this extension
+   * @param {boolean} isKnown a content script runs there, as in files if the user allows it
+   * @returns {PageUse}
+   */
+  #pageUse(tab, isKnown) {
+    if (!tab) return "of the browser";
+    if (tab.incognito) return "incognito";
+    const isOfWeb = (/^https?:/.test(tab.url) && !STORE.test(tab.url)) || tab.url === "about:blank";
+    if (!isOfWeb && !isKnown) return "of the browser";
+    return this.siteAccess.has(tab.url) ? "usable" : "kept out";
   }
 }
 

@@ -33,6 +33,7 @@ export async function hello(commands, sitesAllowed, trouble) {
   };
 }
 
+/** The profile's id, made at its first use, and its label. */
 async function profileOf() {
   const stored = await chrome.storage.local.get([ID_KEY, LABEL_KEY]);
   const id = stored[ID_KEY] ?? crypto.randomUUID();
@@ -40,6 +41,7 @@ async function profileOf() {
   return { id, label: String(stored[LABEL_KEY] ?? "") };
 }
 
+/** Brand, version and platform of the browser. */
 async function browserOf() {
   if (isFirefox) return firefoxInfo();
   /** @type {any} Chromium's alone; missing from the standard's types */

@@ -13,19 +13,27 @@ import { Code, notification, WireError } from "./wire.js";
  *   ask: (method: string, params: object) => Promise<any> }} Asked `notify` and `ask` speak to the asker alone;
  *   `signal` fires when it is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
+ * @typedef {{ tabId: number | undefined, session: string }} Running `session`: empty if the request names none
  */
+
+/** Requests that only wait for news: they last as long as their client. */
+const WATCHES = new Set(["browser/approvals", "subscribeCDP"]);
 
 export class Calls {
   /** @type {WeakMap<Link, Map<string | number, AbortController>>} */
   #running = new WeakMap();
+  /** Requests under way, without those that only wait for news. @type {Set<Running>} */
+  running = new Set();
 
   /**
    * @param {Record<string, Command>} commands by method
    * @param {Questions} questions
+   * @param {() => void} changed called when `running` has changed
    */
-  constructor(commands, questions) {
+  constructor(commands, questions, changed) {
     this.commands = commands;
     this.questions = questions;
+    this.changed = changed;
   }
 
   /**
@@ -37,11 +45,24 @@ export class Calls {
   async serve(link, { id, method, params }) {
     const running = this.#runningOn(link);
     const call = new AbortController();
+    const ended = WATCHES.has(method) ? () => {} : this.#began(params ?? {});
     running.set(id, call);
     const answer = await this.#outcome(link, String(id), method, params ?? {}, call.signal);
     running.delete(id);
+    ended();
     if (!call.signal.aborted) post(link, { jsonrpc: "2.0", id, ...answer });
     call.abort();
+  }
+
+  /** @param {any} params of a request that runs now @returns {() => void} to be called at its end */
+  #began({ tabId, session }) {
+    const running = { tabId: Number.isInteger(tabId) ? tabId : undefined, session: String(session ?? "") };
+    this.running.add(running);
+    this.changed();
+    return () => {
+      this.running.delete(running);
+      this.changed();
+    };
   }
 
   /** Give a request up: no answer follows. @param {Link} link @param {string | number} id */

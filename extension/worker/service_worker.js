@@ -4,7 +4,6 @@ import { APPROVAL_PORT, ApprovalPrompts } from "./approval_prompts.js";
 import { SiteApprovals } from "./site_approvals.js";
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunking.js";
 import { Calls } from "./requests.js";
-import { showBadge } from "./badge.js";
 import { commands } from "./commands.js";
 import { DevTools } from "./devtools.js";
 import { isFirefox } from "./firefox.js";
@@ -16,7 +15,7 @@ import { LastError } from "./last_error.js";
 import { LeftTabs } from "./left_tabs.js";
 import { NativePort, RETRY_ALARM } from "./native_host.js";
 import { TabNumbers } from "./tab_numbers.js";
-import { Origins } from "./origin_policy.js";
+import { ALLOWED_ORIGINS, Origins } from "./origin_policy.js";
 import { TabOwners, UNNAMED_ALARM } from "./tab_owners.js";
 import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popup_state.js";
@@ -26,8 +25,11 @@ import { SessionEnds } from "./session_ends.js";
 import { SessionTabs } from "./session_tabs.js";
 import { SiteAccess } from "./host_permissions.js";
 import { SiteRules } from "./rules/site_rules.js";
+import { Status } from "./status.js";
 import { Tabs } from "./tabs.js";
 import { TabVisits } from "./tab_visits.js";
+import { ToolbarIcon } from "./toolbar_icon.js";
+import { restoreSession, Upgrade, UPGRADE_ALARM } from "./upgrade.js";
 import { notification } from "./wire.js";
 import { OpenedSites } from "./opened_sites.js";
 import { PageToolUses } from "./page_tool_uses.js";
@@ -39,25 +41,30 @@ import { PageToolUses } from "./page_tool_uses.js";
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */
 const SUPPORTED = ["documentId", "mcpb.download", "tabNumbers"];
+/** Between a change and its display: calls often take a millisecond. */
+const SHOWING_MS = 50;
 
+const restored = restoreSession();
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let showing;
 const numbers = new TabNumbers();
 const owners = new TabOwners();
 const origins = new Origins();
 const handovers = new Handovers();
 const pauses = new Pauses(() => {
   void siteRules.refresh();
-  popups.tell();
+  show();
 });
 const siteAccess = new SiteAccess(() => accessChanged());
 const opened = new OpenedSites(() => frames.announceAgain());
-const uses = new PageToolUses(() => popups.tell());
+const uses = new PageToolUses(show);
 const last = new LastError();
 /** @type {SiteRules} */
-const siteRules = new SiteRules(owners, pauses, () => popups.tell());
+const siteRules = new SiteRules(owners, pauses, show);
 const visits = new TabVisits();
-const left = new LeftTabs(owners, handovers, () => attentionChanged());
+const left = new LeftTabs(owners, handovers, show);
 const kept = [numbers, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules, visits, left];
-const loaded = Promise.all(kept.map((part) => part.load()));
+const loaded = restored.then(() => Promise.all([...kept, icon].map((part) => part.load())));
 
 /** @type {Client[]} as the host last named them */
 let clients = [];
@@ -74,6 +81,7 @@ const frames = new Frames(
   {
     wanted: () => native.nudge(),
     isHostMissing: () => native.resting,
+    changed: show,
   },
 );
 const sessions = () => clients.flatMap((client) => client.sessions);
@@ -83,17 +91,17 @@ const sessionEnds = new SessionEnds({ tabs, owners, visits, left, siteRules });
 const devtools = isFirefox
   ? null
   : new DevTools({
-      changed: () => popups.tell(),
+      changed: show,
       stopped: (session) => pauses.setSession(session, true),
     });
-const prompts = new ApprovalPrompts(() => attentionChanged());
-const approvals = new SiteApprovals(() => popups.tell());
+const prompts = new ApprovalPrompts(show);
+const approvals = new SiteApprovals(show);
 const built = commands({
   ...{ tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools },
   ...{ sessionEnds, visits, prompts, approvals },
 });
 const questions = new Questions();
-const calls = new Calls(built, questions);
+const calls = new Calls(built, questions, show);
 
 /** @type {NativePort} */
 const native = new NativePort(
@@ -108,19 +116,34 @@ const native = new NativePort(
       void frames.summon();
     },
     received,
-    ended: () => setClients([]),
+    ended: () => {
+      setClients([]);
+      void upgrade.check();
+    },
     changed: () => {
-      popups.tell();
+      show();
       if (native.resting) frames.tellStatus();
     },
   },
   last,
 );
+const status = new Status({ native, tabs, pauses, calls, devtools, clients: () => clients });
+const icon = new ToolbarIcon(status, prompts, left);
 const popups = new Popups({
-  ...{ native, tabs, frames, owners, pauses, siteRules, uses, handovers, devtools, loaded },
+  ...{ native, status, tabs, frames, owners, pauses, siteAccess, siteRules, uses, handovers, loaded },
   ...{ left, prompts, approvals },
   clients: () => clients,
 });
+const upgrade = new Upgrade(() => calls.running.size > 0 || popups.isOpen);
+
+/** Show the user what has changed, soon and once for all changes until then. */
+function show() {
+  showing ??= setTimeout(() => {
+    showing = undefined;
+    popups.tell();
+    icon.draw();
+  }, SHOWING_MS);
+}
 
 /** @param {Link} link */
 async function announce(link) {
@@ -181,7 +204,7 @@ function setClients(now) {
   clients = now;
   owners.named(new Set(sessions().map(({ id }) => id)));
   siteRules.setClients(clients);
-  popups.tell();
+  show();
 }
 
 /** The user has given or withdrawn access to sites: what may not be used ends now. */
@@ -190,17 +213,13 @@ function accessChanged() {
   devtools?.release((tabId) => !siteAccess.has(tabs.get(tabId)?.url ?? ""));
   void native.greetAgain();
   void injectIntoOpenTabs();
+  show();
 }
 
+/** End the sessions that no client has named for a minute. */
 async function endUnnamed() {
   await loaded;
   await Promise.all(owners.expired(Date.now()).map((session) => sessionEnds.end(session)));
-}
-
-/** Another number of prompts waits, or of tabs that the user may close. */
-function attentionChanged() {
-  showBadge({ prompts: prompts.count, left: left.asking });
-  popups.tell();
 }
 
 chrome.runtime.onConnect.addListener((port) => {
@@ -217,22 +236,24 @@ chrome.runtime.onStartup.addListener(() => {}); // The listener makes the browse
 chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();
   if (name === UNNAMED_ALARM) void endUnnamed();
+  if (name === UPGRADE_ALARM) void upgrade.check();
 });
 // Allowed origins and pauses are kept there. Content scripts count as in a page's hands. Firefox has no such level.
 void chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
 chrome.storage.onChanged.addListener((changes, area) => {
   if (LABEL_KEY in changes) void native.greetAgain();
-  if (area !== "session" && "allowedOrigins" in changes) void origins.load().then(() => frames.announceAgain());
+  if (area !== "session" && ALLOWED_ORIGINS in changes) void origins.load().then(() => frames.announceAgain());
 });
 
 chrome.tabs.onCreated.addListener((tab) => void tabs.refresh(tab.id ?? chrome.tabs.TAB_ID_NONE));
-chrome.tabs.onUpdated.addListener((tabId) => void tabs.refresh(tabId));
+chrome.tabs.onUpdated.addListener((tabId) => void tabs.refresh(tabId).then(show));
 chrome.tabs.onAttached.addListener((tabId) => void tabs.refresh(tabId));
 chrome.tabs.onActivated.addListener(({ tabId, windowId }) => {
   visits.activated(tabId, windowId);
   void tabs.activated(tabId, windowId);
 });
 chrome.tabs.onRemoved.addListener((tabId, { windowId }) => {
+  icon.forget(tabId);
   visits.removed(tabId, { windowId, isOfClient: owners.ownerOf(tabId) !== null });
   void loaded.then(() => left.removed(tabId));
   void tabs.removed(tabId).then(() => siteRules.removed(tabId));
@@ -249,11 +270,17 @@ chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId
 });
 chrome.webNavigation.onBeforeNavigate.addListener((navigation) => void siteRules.began(navigation));
 chrome.webNavigation.onCommitted.addListener((navigation) => void siteRules.committed(navigation));
-chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => void (frameId === 0 && tabs.refresh(tabId)));
+chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => {
+  if (frameId !== 0) return;
+  icon.forget(tabId);
+  void tabs.refresh(tabId).then(show);
+});
 chrome.webNavigation.onErrorOccurred.addListener((navigation) => void siteRules.failed(navigation));
 chrome.windows.onFocusChanged.addListener((windowId) => {
   visits.focused(windowId);
   void tabs.focused(windowId);
 });
 
+void loaded.then(() => upgrade.start());
+show();
 void native.connect();

@@ -54,6 +54,7 @@ export class SiteApprovals {
     setTimeout(() => this.#giveUp(), REVOKING_MS);
   }
 
+  /** The client has not sent its list again: show none. */
   #giveUp() {
     this.#revoking = [];
     this.changed();

@@ -34,6 +34,7 @@ export class TabOwners {
   /** @type {Set<string>} */
   #named = new Set();
 
+  /** Read the owners that an earlier worker has kept. */
   async load() {
     const stored = /** @type {any} */ ((await chrome.storage.session.get(KEY))[KEY]) ?? {};
     this.#owners = new Map(stored.owners);
@@ -153,6 +154,7 @@ export class TabOwners {
     return released;
   }
 
+  /** Note since when no bridge names a session that owns tabs. */
   #reckon() {
     const owning = new Set(this.#owners.values());
     for (const session of this.#unnamed.keys()) {
@@ -170,11 +172,13 @@ export class TabOwners {
     this.#wind();
   }
 
+  /** Set the alarm for the first of these sessions to expire. */
   #wind() {
     if (this.#unnamed.size === 0) return void chrome.alarms.clear(UNNAMED_ALARM);
     void chrome.alarms.create(UNNAMED_ALARM, { when: Math.min(...this.#unnamed.values()) + UNNAMED_MS });
   }
 
+  /** Keep the owners for a later worker. */
   #save() {
     const kept = {
       ...{ owners: [...this.#owners], groups: [...this.#groups], grouped: [...this.#grouped] },

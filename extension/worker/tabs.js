@@ -46,6 +46,11 @@ export class Tabs {
     return this.#known.get(tabId);
   }
 
+  /** All tabs, as last announced. */
+  get known() {
+    return this.#known.values();
+  }
+
   /** All tabs, read anew. @returns {Promise<Tab[]>} */
   async all() {
     await this.loaded;
@@ -215,6 +220,7 @@ async function mainFrame(tabId) {
   }
 }
 
+/** The window that last had the focus. */
 async function lastFocusedWindow() {
   try {
     return (await chrome.windows.getLastFocused()).id ?? NO_WINDOW;

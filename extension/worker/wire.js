@@ -66,6 +66,7 @@ export class WireError extends Error {
     this.data = data;
   }
 
+  /** Whether the page may have got the call. */
   get handed() {
     return this.data.handed;
   }

@@ -55,5 +55,6 @@ def test_the_command_runs_from_it_and_copies_the_extension(wheel: Path, mcpb_hom
     )
     assert run.stdout.startswith(str(wheel))
     copied = {path.name for path in (mcpb_home / "extension").iterdir()}
-    assert {"manifest.json", "worker", "content"} <= copied
+    assert {"manifest.json", "worker", "content", "popup", "icons"} <= copied
+    assert (mcpb_home / "extension/icons/connected-128.png").stat().st_size > 1000
     assert not [name for name in copied if name.startswith("_")]

@@ -131,7 +131,9 @@ class Stage:
         await self.restart_extension()
         with trio.fail_after(SHOWN_S):
             popup = await self.open_popup()
-            await popup.wait_until("!document.getElementById('trouble').hidden", SHOWN_S)
+            await popup.wait_until(
+                "document.getElementById('state').textContent === 'Not connected'", SHOWN_S
+            )
             await popup.close()
 
     async def connect(self) -> None:

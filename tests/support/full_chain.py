@@ -159,17 +159,26 @@ class Chain:
 
     @asynccontextmanager
     async def browser(
-        self, name: str = "profile", flags: Sequence[str] = (), *, is_registered: bool = True
+        self,
+        name: str = "profile",
+        flags: Sequence[str] = (),
+        *,
+        is_registered: bool = True,
+        extension: Path = EXTENSION,
+        display: str = "",
     ) -> AsyncIterator[Chromium]:
-        """A Chromium with a profile of that name, our host registered for it, and our extension."""
+        """A Chromium with a profile of that name, our host registered for it, and our extension.
+
+        It has windows on an X display, if there is one.
+        """
         profile = self.home / name
         profile.mkdir(exist_ok=True)
         if is_registered:
             self.register(profile)
         # The host must not depend on the environment; what a killed browser leaves goes with the home.
-        env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home)}
-        async with open_chromium(profile, flags, env=env) as chromium:
-            await chromium.load_extension(EXTENSION)
+        env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home), "DISPLAY": display}
+        async with open_chromium(profile, flags, is_headless=not display, env=env) as chromium:
+            await chromium.load_extension(extension)
             yield chromium
 
     def register(self, profile: Path) -> None:

@@ -76,6 +76,7 @@ export class SiteRules {
     this.#hasLoaded = resolve;
   }
 
+  /** Read what an earlier worker has kept, and the rules in force. */
   async load() {
     const [{ [KEY]: stored }, rules, tabs] = await Promise.all([
       chrome.storage.session.get(KEY),
@@ -384,6 +385,7 @@ export class SiteRules {
     this.#begun.clear();
   }
 
+  /** Tabs that sessions own or use. */
   #clientTabIds() {
     return new Set([...this.owners.tabs, ...this.#used.keys()]);
   }
@@ -407,6 +409,7 @@ export class SiteRules {
     return this.#applying;
   }
 
+  /** Make the rules from the present state and bring them into force. */
   async #applyNow() {
     const tabs = await chrome.tabs.query({});
     this.#forgetEnded();
@@ -451,6 +454,7 @@ export class SiteRules {
     return new Map(this.pauses.all.sites.map((pattern) => [pattern, ids(pattern)]));
   }
 
+  /** Keep the state for a later worker. */
   #save() {
     const [used, hosts] = [this.#used, this.#hosts].map((map) => [...map].map(([key, values]) => [key, [...values]]));
     const tabs = { clientTabs: [...this.#clientTabs], userTabs: [...this.#userTabs] };

@@ -220,12 +220,18 @@ async def open_popup(browser: Chromium) -> Page:
     return popup
 
 
-async def click(popup: Page, line: str, button: str) -> None:
-    """Click the button of the line that has these words."""
-    find = f"""[...document.querySelectorAll("li, p")].find((line) => line.innerText.includes({line!r}))
-        ?.querySelector("button")"""
-    await popup.wait_until(f"({find})?.innerText === {button!r}")
-    await popup.evaluate(f"({find}).click()")
+async def click(popup: Page, part: str, text: str, button: str) -> None:
+    """Click the button of a section or a row, once both say this."""
+    parts = f"[...document.querySelectorAll({part!r})].some((each) => each.innerText.includes({text!r}))"
+    buttons = f"[...document.querySelectorAll({part + ' button'!r})]"
+    find = f"{buttons}.find((each) => each.innerText === {button!r})"
+    await popup.wait_until(f"{parts} && {find} !== undefined")
+    await popup.evaluate(f"{find}.click()")
+
+
+TAB = "#overview > section:first-child"
+CLIENT_ROW = "#clients li"
+SITE_ROW = "#sites li"
 
 
 async def test_the_popup_pauses_this_tab_s_site_and_resumes_it(
@@ -234,10 +240,10 @@ async def test_the_popup_pauses_this_tab_s_site_and_resumes_it(
     await chain.open(browser, "tabserver.html")
     frame = await client.until_offered("echo")
     popup = await open_popup(browser)
-    await click(popup, chain.pages, "Pause")
+    await click(popup, TAB, chain.pages, "Pause")
     await client.until(lambda: client.paused["sites"] == [chain.pages])
     assert_paused(await client.call(frame, "echo", text="hi"), chain.pages)
-    await click(popup, f"{chain.pages}: paused", "Resume")
+    await click(popup, TAB, "This site is paused", "Resume")
     await client.until(lambda: client.paused["sites"] == [])
     assert await client.call(frame, "echo", text="hi") == "echo: hi"
 
@@ -248,9 +254,9 @@ async def test_the_popup_shows_a_site_under_its_name_without_a_dot(
     await browser.open_page(f"{chain.pages.replace('localhost', 'localhost.')}/tabserver.html")
     await client.until_offered("echo")
     popup = await open_popup(browser)
-    await click(popup, chain.pages, "Pause")
+    await click(popup, TAB, chain.pages, "Pause")
     await client.until(lambda: client.paused["sites"] == [chain.pages])
-    await click(popup, f"{chain.pages}: paused", "Resume")
+    await click(popup, TAB, "This site is paused", "Resume")
     await client.until(lambda: client.paused["sites"] == [])
 
 
@@ -260,10 +266,10 @@ async def test_the_popup_pauses_an_attached_client_and_resumes_it(
     sessions = [{"id": "s1", "title": "", "client": {"name": "claude-code", "version": "2"}}]
     await client.notify("bridge/sessions", sessions=sessions)
     popup = await open_popup(browser)
-    await click(popup, "claude-code", "Pause")
+    await click(popup, CLIENT_ROW, "claude-code", "Pause")
     await client.until(lambda: client.paused["sessions"] == ["s1"])
     assert_paused(await client.request("getTabs", session="s1"), CLIENT)
-    await click(popup, "paused", "Resume")
+    await click(popup, CLIENT_ROW, "paused", "Resume")
     await client.until(lambda: client.paused["sessions"] == [])
 
 
@@ -272,7 +278,7 @@ async def test_a_site_that_is_paused_elsewhere_can_be_resumed_in_any_popup(
 ) -> None:
     await client.request("browser/pause", site="https://bank.example", paused=True)
     popup = await open_popup(browser)
-    await click(popup, "https://bank.example: paused", "Resume")
+    await click(popup, SITE_ROW, "https://bank.example", "Resume")
     await client.until(lambda: client.paused["sites"] == [])
 
 
@@ -284,7 +290,7 @@ async def test_a_tab_that_is_handed_over_may_be_commanded_until_it_is_taken_back
     refused = await client.request("activateTab", session="s1", tabId=tab_id)
     assert refused["code"] == Code.NOT_YOURS
     popup = await open_popup(browser)
-    await click(popup, "Clients may only call", "Hand this tab over")
+    await click(popup, TAB, "own tools only", "Let agents control this tab")
     await client.until(lambda: client.tabs[tab_id]["handedOver"])
     assert "tab" in await client.request("activateTab", session="s1", tabId=tab_id)
 
@@ -292,7 +298,7 @@ async def test_a_tab_that_is_handed_over_may_be_commanded_until_it_is_taken_back
     async with onlooking(chain) as after:
         await after.until(lambda: after.tabs)
         assert after.tabs[tab_id]["handedOver"]
-        await click(popup, "Clients may steer", "Take it back")
+        await click(popup, TAB, "can control this tab", "Stop agents")
         await after.until(lambda: not after.tabs[tab_id]["handedOver"])
         refused = await after.request("activateTab", session="s1", tabId=tab_id)
         assert refused["code"] == Code.NOT_YOURS
@@ -306,18 +312,18 @@ async def test_a_tab_of_a_client_is_named_as_such_and_is_not_there_to_be_handed_
     await client.request("createTab", session="s1", url="about:blank", active=True)
     popup = await open_popup(browser)
     tab = "document.getElementById('tab').innerText"
-    await popup.wait_until(f"{tab} === 'This is a tab of hana in shop.'")
+    await popup.wait_until(f"{tab} === 'This tab belongs to hana in shop.'")
     await client.request("closeSession", session="s1")
     await client.notify("bridge/sessions", sessions=[])
-    await click(popup, "Clients may only call", "Hand this tab over")
-    await popup.wait_until(f"{tab}.startsWith('Clients may steer')")
+    await click(popup, TAB, "own tools only", "Let agents control this tab")
+    await popup.wait_until(f"{tab} === 'Agents can control this tab.'")
 
 
 async def test_a_handover_ends_with_its_tab(chain: Chain, browser: Chromium, client: Onlooker) -> None:
     page = await chain.open(browser, "plain.html")
     await client.until_tab("plain.html")
     popup = await open_popup(browser)
-    await click(popup, "Clients may only call", "Hand this tab over")
+    await click(popup, TAB, "own tools only", "Let agents control this tab")
     await client.until(lambda: any(tab["handedOver"] for tab in client.tabs.values()))
     await page.close()
     await client.until(lambda: not any(tab["handedOver"] for tab in client.tabs.values()))

@@ -108,6 +108,33 @@ def modules(browser: Browser, popup: str) -> Iterator[Tab]:
     tab.close()
 
 
+PLAYED_UPGRADE = """load("upgrade.js").then(async (module) => {
+    globalThis.upgrades = module;
+    const { fetch, chrome: { runtime, storage } } = globalThis;
+    let reloads = 0;
+    runtime.reload = () => (reloads += 1);
+    const own = runtime.getManifest();
+    let manifest = own;
+    let isBusy = false;
+    globalThis.fetch = async (url) => {
+        if (manifest.key === null || url !== runtime.getURL("manifest.json")) throw new TypeError("gone");
+        return { json: async () => manifest };
+    };
+    await storage.session.set({ owners: "kept" });
+    const upgrade = new module.Upgrade(() => isBusy);
+    await upgrade.start();
+    globalThis.look = async ({ isBusy: busy = false, ...change } = {}) => {
+        isBusy = busy;
+        if (Object.keys(change).length > 0) manifest = { ...own, ...change };
+        await upgrade.check();
+        return reloads;
+    };
+    globalThis.restart = async () => {
+        await storage.session.clear();
+        await module.restoreSession();
+        return (await storage.session.get()).owners;
+    };
+})"""
 PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load)).then(
         ([{ NativePort }, { LastError }]) => {
     const { setTimeout } = globalThis;
@@ -397,9 +424,10 @@ class TestModules:
     ) -> None:
         told = modules.evaluate("""load("popup_state.js").then(async ({ Popups }) => {
             const native = { host: null, connect() {}, last: { inARow: 0 } };
+            const status = { of: () => "off", activeSessions: [] };
             const parts = { left: { byClient: [] },
                 prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
-                native, clients: () => [], loaded: Promise.resolve(),
+                native, status, clients: () => [], loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },
                 siteRules: { blockedIn: () => null },
@@ -430,6 +458,76 @@ class TestModules:
             return told;
         })""")
         assert told == {"small": [0], "closed": [], "whole": [1]}
+
+    def test_the_toolbar_icon_follows_the_state_and_is_drawn_only_when_it_changes(self, modules: Tab) -> None:
+        drawn = modules.evaluate("""load("toolbar_icon.js").then(async ({ ToolbarIcon }) => {
+            const drawn = [];
+            const note = (what) => async ({ tabId = 0, ...shown }) => void drawn.push([tabId, what(shown)]);
+            Object.assign(chrome.action, { setIcon: note(({ path }) => path[16]),
+                setTitle: note(({ title }) => title), setBadgeText: note(({ text }) => text),
+                setBadgeBackgroundColor: async () => {} });
+            const status = { everywhere: "off", ofTabs: new Map(), native: { trouble: null } };
+            const prompts = { count: 0 };
+            const icon = new ToolbarIcon(status, prompts);
+            await icon.load();
+            const draw = (change) => {
+                Object.assign(status, change);
+                drawn.length = 0;
+                icon.draw();
+                icon.draw();
+                return [...drawn];
+            };
+            const steps = [
+                draw({}),
+                draw({ native: { trouble: {} } }),
+                draw({ everywhere: "connected", ofTabs: new Map([[7, "active"]]) }),
+                draw({ ofTabs: new Map() }),
+                (prompts.count = 2, draw({})),
+                (prompts.count = 0, draw({ everywhere: "paused" })),
+            ];
+            const later = new ToolbarIcon(status, prompts);
+            await later.load();
+            drawn.length = 0;
+            later.draw();
+            later.forget(7);
+            return [...steps, [...drawn]];
+        })""")
+        assert drawn == [
+            [[0, "/icons/off-16.png"], [0, "mcpb: not connected"], [0, ""]],
+            [[0, "mcpb: not connected"], [0, "!"]],
+            [[0, "/icons/connected-16.png"], [7, "/icons/active-16.png"], [0, "mcpb: connected"], [0, ""]],
+            [[7, "/icons/connected-16.png"]],
+            [[0, "mcpb: an agent waits for your approval"], [0, "2"]],
+            [[0, "/icons/paused-16.png"], [7, "/icons/paused-16.png"], [0, "mcpb: paused"], [0, ""]],
+            [[0, "/icons/paused-16.png"], [7, "/icons/paused-16.png"], [0, "mcpb: paused"], [0, ""]],
+        ]
+
+    def test_an_upgrade_reloads_once_for_each_version_and_never_while_busy(self, modules: Tab) -> None:
+        modules.evaluate(PLAYED_UPGRADE)
+        here = modules.evaluate("chrome.runtime.getManifest().version")
+        assert modules.evaluate("look()") == 0
+        assert modules.evaluate("look({ version: '9', isBusy: true })") == 0
+        assert modules.evaluate("look({ version: '9', isBusy: false })") == 1
+        assert modules.evaluate("look()") == 1
+        assert modules.evaluate("look({ version_name: '9 (0123456789ab)' })") == 2
+        assert modules.evaluate("restart()") == "kept"
+        assert modules.evaluate("look()") == 2
+        assert modules.evaluate("look({ key: 'of another extension', version: '8' })") == 2
+        assert modules.evaluate("look({ key: null, version: '8' })") == 2
+        assert (
+            modules.evaluate(f"look({{ key: undefined, version: '{here}', version_name: undefined }})") == 2
+        )
+
+    def test_a_version_is_tried_again_after_a_worker_that_was_stopped_before_it_could_reload(
+        self, modules: Tab
+    ) -> None:
+        modules.evaluate(PLAYED_UPGRADE)
+        assert modules.evaluate("look({ version: '9' })") == 1
+        assert (
+            modules.evaluate("upgrades.restoreSession().then(() => chrome.storage.local.get('upgrade'))")
+            == {}
+        )
+        assert modules.evaluate("look()") == 2
 
     def test_only_the_parent_itself_can_speak_for_a_frame_and_only_while_it_is_there(
         self, modules: Tab
@@ -467,7 +565,7 @@ class TestModules:
         modules.wait_until("native.resting")
         assert modules.evaluate("ports.length") == 8
         assert modules.evaluate("ports.every(({ disconnected }) => disconnected)")
-        assert "it said nothing for 10 s" in modules.evaluate("native.trouble.what")
+        assert "it said nothing for 10 s" in modules.evaluate("native.trouble.detail")
         modules.evaluate("globalThis.isPatient = true, void native.connect()")
         modules.wait_until("ports.length === 9")
         modules.evaluate("greet()")

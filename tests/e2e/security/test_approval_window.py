@@ -380,7 +380,7 @@ def test_with_a_badge_only_the_popup_opens_the_window(
         call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
         popup.wait_until("!document.getElementById('waiting').hidden")
         assert approval_targets(browsing.browser) == []
-        popup.evaluate("document.querySelector('#prompts button').click(); 1")
+        popup.evaluate("document.getElementById('show-prompt').click(); 1")
         wait_approval_window(browsing.browser).press("once")
         assert not call.result(SECONDS).is_error
     finally:
@@ -405,10 +405,11 @@ def test_the_popup_lists_approvals_and_revokes_them(
     wait_approval_window(browsing.browser).press("client")
     assert not call.result(SECONDS).is_error
     popup = browsing.browser.open(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
-    row = f"{hosts.origin(SHOP)}: act, for Claude Code"
-    popup.wait_until(f"document.getElementById('approvals').textContent.includes({json.dumps(row)})")
+    row = f"{hosts.origin(SHOP)}\n\nact, for Claude Code"
+    popup.evaluate("document.getElementById('show-details').click()")
+    popup.wait_until(f"document.getElementById('approvals').innerText.includes({json.dumps(row)})")
     popup.evaluate("document.querySelector('#approvals button').click(); 1")
-    popup.wait_until("document.getElementById('approvals').textContent === 'none'")
+    popup.wait_until("document.getElementById('approvals').innerText.includes('revoked')")
     popup.close()
     call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP, "/revoked"))
     wait_approval_window(browsing.browser).press("no")
