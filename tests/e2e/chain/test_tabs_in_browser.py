@@ -12,6 +12,8 @@ from mcp import Client
 
 from demo.chromium import Chromium, Page
 from full_chain import COUNTED, Chain, call, page_tools, serving_pages, until_listed
+from native_host.protocol.wire import Code
+from socket_observer import Onlooker, onlooking
 from wire_peers import until
 
 TOOLS = 6
@@ -202,6 +204,24 @@ async def test_a_tool_that_was_listed_on_one_page_never_runs_on_the_next(
             assert await where(client, chain.name("whoami")) == "another"
 
 
+async def test_a_call_for_a_document_that_was_reloaded_runs_nothing_in_the_next_one(
+    chain: Chain, browser: Chromium, counted: list[str]
+) -> None:
+    """The same address and the same tool; no bridge is between that would find the new document."""
+    with trio.fail_after(120):
+        async with onlooking(chain) as client:
+            page = await chain.open(browser, "counting.html")
+            before = await client.until_offered("count")
+            await page.load(f"{chain.pages}/counting.html")
+            await client.until(lambda: (client.offering("count") or before) != before)
+            rejected = await client.call(before, "count", id="before")
+            assert counted == []
+            assert (rejected["code"], rejected["data"]) == (Code.NAVIGATED, {"handed": False})
+            after = await client.until_offered("count")
+            assert await client.call(after, "count", id="after") == "counted after"
+            assert counted == ["after"]
+
+
 async def test_two_local_servers_on_two_ports_are_two_sites(chain: Chain, browser: Chromium) -> None:
     with trio.fail_after(120), serving_pages() as elsewhere:
         async with chain.client() as client:
@@ -260,3 +280,59 @@ async def test_a_host_or_a_worker_that_dies_under_calls_makes_none_of_them_run_a
             assert call_id in counted
         elif "Nothing was run" in text:
             assert call_id not in counted
+
+
+# ── Tabs of sessions that have ended ────────────────────────────────────────────────────────────────────────
+
+UNNAMED = """chrome.storage.session.get("owners")
+    .then(({ owners }) => owners.unnamed.map(([session]) => session))"""
+"""The sessions that own tabs and that no client names."""
+
+
+async def test_tabs_of_a_session_that_no_client_names_for_60_seconds_become_unowned(
+    chain: Chain, browser: Chromium
+) -> None:
+    """The worker's clock is 40 s late while the client leaves, so that the browser's alarm is 20 s away."""
+    with trio.fail_after(120):
+        async with onlooking(chain) as staying:
+            (target,) = await browser.targets("service_worker")
+            worker = await browser.attach(target["targetId"])
+            await worker.evaluate("globalThis.realNow = Date.now, Date.now = () => realNow() - 40_000")
+            tabs: dict[str, int] = {}
+            async with onlooking(chain) as leaving:
+                await staying.notify("bridge/sessions", sessions=sessions("stays"))
+                await leaving.notify("bridge/sessions", sessions=sessions("ends", "returns"))
+                for session in ("stays", "ends", "returns"):
+                    client = staying if session == "stays" else leaving
+                    opened = await client.request(
+                        "createTab", session=session, url=f"{chain.pages}/plain.html"
+                    )
+                    tabs[session] = opened["tabId"]
+                await staying.until(lambda: owners(staying, tabs) == {name: name for name in tabs})
+                await until_unnamed(worker)
+                before = await worker.evaluate("Date.now()")
+            await until_unnamed(worker, "ends", "returns")
+            after = await worker.evaluate("Date.now()")
+            await staying.notify("bridge/sessions", sessions=sessions("stays", "returns"))
+            await until_unnamed(worker, "ends")
+            alarm = await worker.evaluate("chrome.alarms.get('unnamed-sessions')")
+            assert before + 60_000 <= alarm["scheduledTime"] <= after + 60_000
+            await worker.evaluate("Date.now = realNow")
+            await staying.until(lambda: owners(staying, tabs)["ends"] is None)
+            assert await worker.evaluate("Date.now()") >= alarm["scheduledTime"]
+            assert owners(staying, tabs) == {"stays": "stays", "ends": None, "returns": "returns"}
+
+
+def owners(client: Onlooker, tabs: dict[str, int]) -> dict[str, str | None]:
+    """The owner of each tab, as far as the client was notified; no tab: empty."""
+    return {name: client.tabs.get(tab, {"owner": ""})["owner"] for name, tab in tabs.items()}
+
+
+def sessions(*names: str) -> list[dict[str, Any]]:
+    return [{"id": name, "title": name, "client": {"name": name}} for name in names]
+
+
+async def until_unnamed(worker: Page, *names: str) -> None:
+    with trio.fail_after(60):
+        while sorted(await worker.evaluate(UNNAMED)) != sorted(names):  # noqa: ASYNC110 - no event
+            await trio.sleep(0.02)
