@@ -1,4 +1,4 @@
-"""The pages in docs/ agree with the code: examples, tables, links, and the rules of the specification."""
+"""The pages in docs/ agree with the code: examples, tables, links, and the rules of two specifications."""
 
 from __future__ import annotations
 
@@ -75,11 +75,18 @@ def test_the_json_schema_is_the_one_that_the_types_make() -> None:
     assert (DOCS / "wire.schema.json").read_text() == schema.text()
 
 
-# ── The rules of the specification ──────────────────────────────────────────────────────────────────────────
+# ── The rules of the specifications ─────────────────────────────────────────────────────────────────────────
 
 ROOT = DOCS.parent
-RULES = PROTOCOL.partition("\n## Rules of the specification\n")[2]
-PARTS = dict(re.findall(r"^### (\d)\. [^\n]+\n(.*?)(?=^###|\Z)", RULES, re.MULTILINE | re.DOTALL))
+
+
+def parts_of(specification: str) -> dict[str, str]:
+    """The numbered parts of the rules of a specification."""
+    rules = PROTOCOL.partition(f"\n## Rules of the {specification} specification\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^### (\d)\. [^\n]+\n(.*?)(?=^###|\Z)", rules, re.MULTILINE | re.DOTALL))
+
+
+PARTS = {specification: parts_of(specification) for specification in ("MCP-B", "HTTP/SSE")}
 
 
 class Rule(NamedTuple):
@@ -106,7 +113,7 @@ def quoted(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-RULE_TABLE = [rule for part in PARTS.values() for rule in rules_of(part)]
+RULE_TABLE = [rule for parts in PARTS.values() for part in parts.values() for rule in rules_of(part)]
 NOT_OURS = {"D16"}
 """What is about another product is nowhere here, and has no test."""
 
@@ -145,14 +152,17 @@ def is_there(named: str) -> bool:
     return (ROOT / file).is_file() and (not name or name.replace("::", ".") in names_in(ROOT / file))
 
 
-def test_every_part_of_the_specification_has_its_rules() -> None:
-    assert list(PARTS) == ["1", "2", "3", "4", "5", "6", "7"]
-    assert all(rules_of(part) for part in PARTS.values())
+def test_every_part_of_each_specification_has_its_rules() -> None:
+    assert {specification: "".join(parts) for specification, parts in PARTS.items()} == {
+        "MCP-B": "1234567",
+        "HTTP/SSE": "12345678",
+    }
+    assert all(rules_of(part) for parts in PARTS.values() for part in parts.values())
 
 
-def test_every_decision_about_the_specification_stands_once() -> None:
+def test_every_decision_about_a_specification_stands_once() -> None:
     numbers = sorted(int(rule.decision[1:]) for rule in RULE_TABLE if rule.decision)
-    assert numbers == list(range(19))
+    assert numbers == list(range(33))
 
 
 @pytest.mark.parametrize("rule", RULE_TABLE, ids=[rule.text[:50] for rule in RULE_TABLE])

@@ -1,4 +1,4 @@
-"""How long the browser's own tools hold on to a tab: while it is used, and not when it is gone."""
+"""The list of browser tools by client, and how long the tools hold a tab: while it is used and exists."""
 
 from __future__ import annotations
 
@@ -38,6 +38,25 @@ def kept_choosers(tools: PlayedTools) -> list[bool]:
 
 def pages(tools: PlayedTools) -> dict[tuple[str, int], Any]:
     return tools.tools.runner.state_of(tools.session).pages
+
+
+@pytest.mark.parametrize(
+    ("client", "is_listed"), [("claude-in-chrome", True), ("Claude-In-Chrome", True), ("claude-code", False)]
+)
+async def test_clients_of_claude_in_chrome_are_listed_all_tools_and_other_clients_the_configured_set(
+    tools: PlayedTools, client: str, is_listed: bool
+) -> None:
+    tools.session.client = wire.ClientInfo(name=client)
+    listed = {tool["name"] for tool in tools.tools.definitions(tools.tools.form_of(tools.session))}
+    only_theirs = {
+        "tabs_context_mcp",
+        "tabs_create_mcp",
+        "turn_answer_start",
+        "turn_answer_complete",
+        "dev_utils",
+    }
+    assert listed & only_theirs == (only_theirs if is_listed else set())
+    assert {"navigate", "javascript_tool", "permissions_check"} <= listed
 
 
 async def test_a_tab_that_is_not_used_is_let_go_and_one_that_is_used_is_not(

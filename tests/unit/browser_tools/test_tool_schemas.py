@@ -21,6 +21,32 @@ from bridge.hub.meta_tools import TOOLS as META_TOOLS
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/tool_schemas.json").read_text())
 """The input schemas that clients of the same tools elsewhere send arguments for, without descriptions."""
 TOOLS = all_tools()
+SPECIFIED = {
+    "navigate",
+    "computer",
+    "read_page",
+    "find",
+    "form_input",
+    "get_page_text",
+    "tabs_context",
+    "tabs_create",
+    "tabs_context_mcp",
+    "tabs_create_mcp",
+    "resize_window",
+    "read_console_messages",
+    "read_network_requests",
+    "upload_image",
+    "gif_creator",
+    "update_plan",
+    "shortcuts_list",
+    "shortcuts_execute",
+    "javascript_tool",
+    "turn_answer_start",
+    "turn_answer_complete",
+    "dev_utils",
+    "permissions_check",
+}
+"""The tools of the HTTP/SSE specification."""
 MAX_DESCRIPTION = 300
 """Characters: every conversation carries all of them."""
 
@@ -119,6 +145,11 @@ def test_the_arguments_are_those_that_clients_know(tool: Tool[Any, Any]) -> None
     added = {name: schema["properties"].pop(name) for name in ADDED.get(tool.name, ())}
     assert schema == known
     assert not added.keys() & set(schema.get("required", ()))
+
+
+def test_the_23_tools_of_the_specification_can_be_called() -> None:
+    assert len(SPECIFIED) == 23
+    assert TOOLS.keys() >= SPECIFIED
 
 
 def subschemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ from install.checks.existing_channel import (
 from install.checks.running_browsers import RunningBrowser
 from install.findings import path_value
 from install.machine import Machine, this_machine
+from native_host.existing_channel.channel_sockets import find_channels
 from native_host.ipc import endpoint
 from native_host.system import sock_diag
 
@@ -327,6 +328,18 @@ def test_a_host_whose_socket_is_in_another_directory_has_not(
 def test_the_place_of_2025_is_told_as_old(place: Place) -> None:
     place.bind("claude-code-mcp-ada.sock")
     assert codes(place.only()) == ["channel-old"]
+
+
+def test_sockets_of_the_newer_directory_are_found_before_those_of_2025(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("native_host.existing_channel.channel_sockets.ABOVE", str(place.machine.root))
+    newer = place.machine.root / "claude-mcp-browser-bridge-ada"
+    newer.mkdir(mode=0o700)
+    older = place.machine.root / "claude-code-mcp-ada.sock"
+    for path in (older, newer / "7.sock"):
+        path.touch()
+    assert [found.path for found in find_channels()] == [newer / "7.sock", older]
 
 
 def test_names_that_would_steer_a_terminal_are_shown_as_they_are_written(place: Place) -> None:
