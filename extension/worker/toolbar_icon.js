@@ -99,8 +99,7 @@ export class ToolbarIcon {
  */
 function setIcon(state, where) {
   const path = Object.fromEntries(SIZES.map((size) => [size, `/icons/${state}-${size}.png`]));
-  chrome.action.setIcon({ path, ...where }).catch(ignoreClosedTab);
+  // The tab may have just been closed. Chromium 150 reports that as an error of the extension even if the promise of
+  // this call is handled.
+  chrome.action.setIcon({ path, ...where }, () => void chrome.runtime.lastError);
 }
-
-/** The only way an icon cannot be set: its tab has just been closed. */
-function ignoreClosedTab() {}

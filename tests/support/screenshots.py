@@ -22,7 +22,7 @@ from PIL import ImageGrab
 from demo.chromium import Chromium, Page
 from demo.temporary_directory import throw_away_directory
 from extension_card import open_card, switch_on_developer_mode
-from full_chain import Chain, serving_pages
+from full_chain import Chain, serving_pages, until_answered
 from popup_states import SESSION, click, open_popup, visit_states, wait_state
 from socket_observer import Onlooker, onlooking
 
@@ -98,14 +98,19 @@ async def take_card(browser: Chromium) -> None:
 
 
 async def take_status_page(chain: Chain, browser: Chromium) -> None:
-    """Take the status page with one client."""
+    """Take the status page with one client that has called a tool."""
     printed = (await chain.mcpb("status", "--web", "--no-open")).stdout.decode()
     link = re.search(r"http://localhost:\d+/open\?code=\S+", printed)
     assert link, printed
-    page = await browser.open_page(link[0])
-    await page.wait_until("document.getElementById('clients')?.innerText.includes('claude-code')")
-    await take(page, "status-page")
-    await page.close()
+    async with chain.client() as client:
+        page = await browser.open_page(link[0])
+        width, height = SCREEN
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        await page.send("Emulation.setDeviceMetricsOverride", size)
+        await until_answered(client, chain.name("echo"), "echo: hi", text="hi")
+        await page.wait_until("document.getElementById('clients')?.innerText.includes('over stdio')")
+        await take(page, "status-page")
+        await page.close()
 
 
 async def take_windows(chain: Chain, display: str) -> None:
@@ -157,8 +162,7 @@ async def main() -> None:
         with throw_away_directory() as home, serving_pages() as pages:
             chain = Chain(home, pages)
             switch_on_developer_mode(home / "profile")
-            async with chain.serving(), chain.browser() as browser, onlooking(chain) as agent:
-                await agent.notify("bridge/sessions", sessions=[SESSION])
+            async with chain.serving(), chain.browser() as browser:
                 await chain.open(browser, "tabserver.html")
                 await take_card(browser)
                 await take_status_page(chain, browser)
