@@ -20,6 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from bridge import origins
 from bridge.browser_tools.page import keyboard
+from bridge.browser_tools.page.element_refs import is_ref
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.permissions import AccessRequest
 from bridge.browser_tools.session.tab_access import browser_name
@@ -148,6 +149,7 @@ class _NamedTool(msgspec.Struct):
 
 
 async def _check_input(context: CallContext, channel: Browser, given: ToolInput, rule: str) -> None:
+    _check_ref(channel, given)
     match given:
         case navigate.Navigate(url=url):
             await _check_address(context, channel, url, rule)
@@ -163,6 +165,17 @@ async def _check_input(context: CallContext, channel: Browser, given: ToolInput,
             )
     if rule and context.tool.name not in _WITHOUT_PAGE:
         raise _cannot_be_kept(channel, rule)
+
+
+def _check_ref(channel: Browser, given: ToolInput) -> None:
+    """Reject a locator: the extension knows its own refs only."""
+    for name in ("ref", "ref_id"):
+        named = getattr(given, name, UNSET)
+        if named is not UNSET and not (isinstance(named, (str, int)) and is_ref(str(named))):
+            raise ToolError(
+                f"{browser_name(channel)} takes a ref of its own read_page or find, and no name or selector. "
+                "Nothing was done."
+            )
 
 
 def _admitted_arguments(

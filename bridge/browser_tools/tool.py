@@ -182,6 +182,8 @@ def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
 
 def _simplify_schema(schema: dict[str, Any]) -> dict[str, Any]:
     match schema:
+        case {"type": _, "anyOf": _}:  # more is taken than is listed
+            return {name: member for name, member in schema.items() if name != "anyOf"}
         case {"enum": [str(), *_], **rest}:
             return {**rest, "type": "string", "enum": schema["enum"]}
         case _:

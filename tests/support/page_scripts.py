@@ -67,11 +67,18 @@ class InPage:
     def ref(self, selector: str) -> int:
         """Of the first element that a selector means: found by a mark that it gets for that."""
         element = f"document.querySelector({json.dumps(selector)})"
-        self.evaluate(f"void ({element}.dataset.testid = 'marked for a test')")
-        (match,) = self.call("find", query="marked for a test", limit=1)["matches"]
-        self.evaluate(f"void delete {element}.dataset.testid")
+        self.evaluate(f"void ({element}.dataset.test = 'marked')")
+        (match,) = self.call("locate", css="[data-test=marked]")["matches"]
+        self.evaluate(f"void delete {element}.dataset.test")
         ref: int = match["ref"]
         return ref
+
+    def find(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
+        """What `mcpb.find` finds for one description, the best first."""
+        matches: list[dict[str, Any]] = self.call("find", queries=[query], limit=limit)["results"][0][
+            "matches"
+        ]
+        return matches
 
 
 # ── The content script's own world in a page, as DevTools reaches it ────────────────────────────────────────

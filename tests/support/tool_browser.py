@@ -173,6 +173,10 @@ class Tab:
 
         self._thread.run(crash)
 
+    def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run an async function of the DevTools, this page and what else is given."""
+        return self._thread.run(function, self._devtools, self.page, *args)
+
     def load(self, url: str) -> None:
         """Go there; returns after the load event."""
         self._thread.run(self.page.load, url)

@@ -27,6 +27,11 @@ class Ref(NamedTuple):
         return f"f{self.frame}.{self.number}" if self.frame else f"{self.number}"
 
 
+def is_ref(text: str) -> bool:
+    """Return whether a text has the form of an element reference."""
+    return _REF.fullmatch(text.strip(_AROUND)) is not None
+
+
 def parse_ref(text: str) -> Ref:
     """Parse an element reference.
 

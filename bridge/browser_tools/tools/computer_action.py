@@ -11,15 +11,16 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
-from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.element_locator import ElementArgument, NamedElement
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.page.pointer import PointedElement, Pointer, look_at
 from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, Shot, View
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.located_element import LocatedElement, locate_element
 from bridge.browser_tools.tool import MaybeTab, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput
-from bridge.browser_tools.tools import gif_creator, read_page
+from bridge.browser_tools.tools import gif_creator
 from bridge.browser_tools.tools.page_changes import Difference
 
 LEFT = "Then the tab left for another document, and the rest was not done. Look at it before you go on."
@@ -69,7 +70,13 @@ class Computer(ToolInput):
         Annotated[float, Meta(ge=0.1, le=1, description="Smaller picture; coordinates stay.")] | UnsetType
     ) = UNSET
     repeat: Annotated[int, Meta(ge=1, le=100, description="key: times.")] | UnsetType = UNSET
-    ref: Annotated[str, Meta(description="Element, instead of a coordinate.")] | UnsetType = UNSET
+    ref: (
+        Annotated[
+            ElementArgument,
+            Meta(description='Element, instead of a coordinate: a ref, `button "Name"` or `css=…`.'),
+        ]
+        | UnsetType
+    ) = UNSET
     modifiers: Annotated[str, Meta(description="Keys held, such as `ctrl+shift`.")] | UnsetType = UNSET
     difference: Difference = UNSET
     save_to_disk: Annotated[bool, Meta(description="Save the picture among the downloads.")] | UnsetType = (
@@ -132,9 +139,9 @@ class ActionContext:
         x, y = self.view.shown_at(point)
         return f"({x:.0f}, {y:.0f})"
 
-    async def frame_of(self, ref: element_refs.Ref) -> Frame:
-        """Return the document of an element. Raises as `read_page.frame_of`."""
-        return await read_page.frame_of(self.context, self.page, ref)
+    async def locate(self, given: str | int | NamedElement) -> LocatedElement:
+        """Return the element that the call names. Raises as `locate_element`."""
+        return await locate_element(self.context, self.page, given)
 
     async def look_at(self, point: Point) -> PointedElement:
         """Return the element at a point.

@@ -13,17 +13,19 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge.browser_tools.files import upload_sources
 from bridge.browser_tools.files.upload_sources import MAX_BYTES, TOO_LARGE, Folders, LocalFile, OutsideError
-from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.element_locator import ElementArgument, parse_locator
+from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import ELSEWHERE, Frame, GoneError, Page, carry_chunks
 from bridge.browser_tools.page.pointer import look_at
 from bridge.browser_tools.page.screenshots import Point, SeenScreenshots, view_of
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.located_element import locate_element
+from bridge.browser_tools.session.readable_frames import frame_of
 from bridge.browser_tools.session.upload_permission import admit_upload
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import gif_creator
-from bridge.browser_tools.tools.read_page import frame_of
 from native_host.protocol.untrusted_text import quote, single_line
 
 LIMIT_S = 60.0
@@ -43,7 +45,7 @@ class FileUpload(ToolInput, kw_only=True):
 
     paths: Annotated[list[str], Meta(description="Files of the user's machine.")] | UnsetType = UNSET
     files: Annotated[list[Content], Meta(description="Or their content, in base64.")] | UnsetType = UNSET
-    ref: Annotated[str, Meta(description="File input, its label, or a drop target.")]
+    ref: Annotated[ElementArgument, Meta(description="File input, its label, or a drop target.")]
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
 
 
@@ -52,7 +54,10 @@ class UploadImage(ToolInput, kw_only=True):
 
     image_id: Annotated[str, Meta(description="img_… of a screenshot or GIF.")] = field(name="imageId")
     tab_id: MaybeTab = field(name="tabId", default=UNSET)
-    ref: Annotated[str, Meta(description="File input or drop target; or a coordinate.")] | UnsetType = UNSET
+    ref: (
+        Annotated[ElementArgument, Meta(description="File input or drop target; or a coordinate.")]
+        | UnsetType
+    ) = UNSET
     coordinate: (
         Annotated[list[float], Meta(min_length=2, max_length=2, description="[x, y] of a screenshot.")]
         | UnsetType
@@ -83,9 +88,9 @@ class _GivenFiles(msgspec.Struct, rename="camel"):
 
 async def file_upload(given: FileUpload, context: CallContext) -> ToolResult:
     """Give files to an element."""
-    ref = element_refs.parse_ref(given.ref)
+    parse_locator(given.ref)
     page = await context.open_page(given.tab_id)
-    frame = await frame_of(context, page, ref)
+    ref, frame, _ = await locate_element(context, page, given.ref)
     await page.call_script(
         "describe", {"ref": ref.number}, frame=frame
     )  # before anything is read for nothing
@@ -102,9 +107,7 @@ def unconfigured_paths(files: Sequence[LocalFile]) -> list[str]:
     return [file.path for file in files if file.path and not file.is_configured]
 
 
-async def _same_frame(
-    given: FileUpload, context: CallContext, ref: element_refs.Ref, asked: Frame
-) -> tuple[Page, Frame]:
+async def _same_frame(given: FileUpload, context: CallContext, ref: Ref, asked: Frame) -> tuple[Page, Frame]:
     """Return the frame that the user was asked about, judged again: the prompt took its time."""
     page = await context.open_page(given.tab_id)
     frame = await frame_of(context, page, ref)
@@ -150,7 +153,7 @@ def _decode_content(content: Content) -> LocalFile:
 
 async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
     """Give a picture to an element, or drop it at a point."""
-    if isinstance(given.ref, str) == isinstance(given.coordinate, list):
+    if isinstance(given.ref, UnsetType) == isinstance(given.coordinate, UnsetType):
         raise ToolError("Give either a ref or a coordinate. Nothing was given to the page.")
     picture = context.state.pictures.get_picture(given.image_id.strip())
     if picture is None:
@@ -169,9 +172,9 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
 
 async def _find_target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
     """Return the frame, and the target in it."""
-    if isinstance(given.ref, str):
-        ref = element_refs.parse_ref(given.ref)
-        return await frame_of(context, page, ref), {"ref": ref.number}
+    if not isinstance(given.ref, UnsetType):
+        ref, frame, _ = await locate_element(context, page, given.ref)
+        return frame, {"ref": ref.number}
     assert isinstance(given.coordinate, list)
     main = await page.main_frame()
     view = await view_of(page, main)

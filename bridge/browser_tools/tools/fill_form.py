@@ -13,15 +13,17 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec import field as argument
 
 from bridge.browser_tools.page import element_refs, shadow_roots
+from bridge.browser_tools.page.element_locator import ElementArgument, parse_locator
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.located_element import find_located
+from bridge.browser_tools.session.readable_frames import frame_of, readable_frames
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import page_changes
 from bridge.browser_tools.tools.form_input import FillOutput
 from bridge.browser_tools.tools.page_changes import Difference
-from bridge.browser_tools.tools.read_page import frame_of, readable_frames
 from bridge.errors import CallError, format_error
 from native_host.protocol.untrusted_text import quote
 
@@ -36,7 +38,7 @@ MAX_SAID = 80
 class Field(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One control and its value."""
 
-    ref: str | UnsetType = UNSET
+    ref: ElementArgument | UnsetType = UNSET
     label: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     value: str | bool | float
 
@@ -116,6 +118,8 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     except (ToolError, CallError) as error:
         if not filled:
             raise
+        if isinstance(error, ToolError):
+            context.quotes.extend(error.quotes)
         answer = _make_partial(given, page, filled, error)
     else:
         answer = _make_result(page, filled, sent)
@@ -142,10 +146,10 @@ def _check_fields(fields: list[Field]) -> None:
     if len(fields) > MAX_FIELDS:
         raise ToolError(f"{len(fields)} fields are too many for one call, the limit is {MAX_FIELDS}.")
     for number, field in enumerate(fields, 1):
-        if isinstance(field.ref, str) == isinstance(field.label, str):
+        if isinstance(field.ref, UnsetType) == isinstance(field.label, UnsetType):
             raise ToolError(f"Field {number} needs either a ref or a label. Nothing was filled.")
-        if isinstance(field.ref, str):
-            element_refs.parse_ref(field.ref)
+        if not isinstance(field.ref, UnsetType):
+            parse_locator(field.ref)
 
 
 def _of_tab(page: Page) -> dict[str, Any]:
@@ -154,13 +158,14 @@ def _of_tab(page: Page) -> dict[str, Any]:
 
 
 async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float, str]:
-    """Return the ref and the value of a field, and the origin of its frame if a label led to another one.
+    """Return the ref and the value of a field, and the origin of its frame if its words led to another one.
 
     Raises:
-        ToolError: no field has that label, or several have.
+        ToolError: no field has that label, or several have; or the locator fits none or several.
     """
-    if isinstance(field.ref, str):
-        return field.ref, field.value, ""
+    if not isinstance(field.ref, UnsetType):
+        located = await find_located(context, page, field.ref)
+        return str(located.ref), field.value, located.other_origin
     assert isinstance(field.label, str)
     until = trio.current_time() + APPEARS_S
     while True:

@@ -7,36 +7,37 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, NamedTuple
 
 import msgspec
-import trio
 from msgspec import UNSET, Meta
 from msgspec import field as argument
 
-from bridge.browser_tools.page import element_refs, shadow_roots
+from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.element_refs import Ref, parse_ref
 from bridge.browser_tools.page.outline import DocumentLines
-from bridge.browser_tools.page.page import Frame, Page, look_inside
+from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.element_search import (
+    MAX_ADDRESS,
+    FoundElement,
+    Match,
+    format_match,
+    make_match,
+    rank_elements,
+)
+from bridge.browser_tools.session.readable_frames import MAX_FRAMES, origins_of, readable_frames
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
-from bridge.browser_tools.tools.read_page import (
-    FRAMES_S,
-    MAX_FRAMES,
-    PageRead,
-    origins_of,
-    readable_frames,
-    refuse_pdf,
-    remaining_patience,
-)
+from bridge.browser_tools.tools.read_page import PageRead, refuse_pdf
 from native_host.protocol.untrusted_text import single_line
 
 MAX_MATCHES = 20
-MAX_ADDRESS = 300
+MAX_PARTS = 12
+MAX_PART_MATCHES = 24
+"""Elements that are shown of all parts of a query, at least one of each."""
 NEAR_NAMES = 5
 NEAR = 0.6
 """`difflib`'s ratio; below it names have little in common."""
@@ -47,19 +48,6 @@ class Find(ToolInput):
 
     query: Annotated[str, Meta(min_length=1, description="Such as `search box` or `add to cart button`.")]
     tab_id: MaybeTab = argument(name="tabId", default=UNSET)
-
-
-class Match(msgspec.Struct, rename="camel"):
-    """An element that was found."""
-
-    ref: str
-    role: str
-    name: str
-    text: str
-    why: str
-    visible: bool
-    frame: str
-    """The address of the frame that it is in; empty: the main one."""
 
 
 class FindOutput(ToolOutput, kw_only=True):
@@ -73,26 +61,6 @@ class FindOutput(ToolOutput, kw_only=True):
     untrusted: tuple[str, ...] = ("matches", "near")
 
 
-class _Element(msgspec.Struct, rename="camel"):
-    """One of `mcpb.find`'s matches."""
-
-    ref: int
-    role: str
-    name: str
-    text: str
-    score: float
-    why: str
-    visible: bool
-
-
-class _Matches(msgspec.Struct, rename="camel"):
-    """Result of `mcpb.find`."""
-
-    matches: list[_Element]
-    found: int
-    truncated: bool
-
-
 async def find_elements(given: Find, context: CallContext) -> ToolResult:
     """Elements that fit the words."""
     page = await context.open_page(given.tab_id)
@@ -103,7 +71,7 @@ async def find_elements(given: Find, context: CallContext) -> ToolResult:
         return _make_result(
             context, page, frames, given.query, _Outcome(_chosen_matches(frames, chosen), len(chosen))
         )
-    outcome = await _rank_matches(page, frames[:MAX_FRAMES], given.query)
+    outcome = await _search_parts(page, frames[:MAX_FRAMES], given.query)
     if not outcome.matches:
         outcome.near = await _find_near(page, frames[0], given.query)
     return _make_result(context, page, frames, given.query, outcome)
@@ -115,31 +83,44 @@ class _Outcome:
     count: int
     is_cut: bool = False
     near: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """The parts of the query that nothing fits."""
 
 
-async def _rank_matches(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
-    """Return the best matches of all frames."""
-    ranked: list[tuple[Frame, _Element]] = []
-    count, is_cut = 0, False
-    until = trio.current_time() + FRAMES_S
-    for frame in frames:
-        look = partial(_find_in, page, frame, query)
-        answered = await (look_inside(look, remaining_patience(until)) if frame.number else look())
-        if answered is None:
-            continue
-        ranked += [(frame, element) for element in answered.matches]
-        count += answered.found
-        is_cut |= answered.truncated
-    ranked.sort(key=lambda found: (not found[1].visible, -found[1].score))
-    return _Outcome([_make_match(frame, element) for frame, element in ranked[:MAX_MATCHES]], count, is_cut)
+async def _search_parts(page: Page, frames: Sequence[Frame], query: str) -> _Outcome:
+    """Return the best matches of the whole query, or of each of its parts."""
+    parts = split_query(query)
+    queries = [query, *parts] if len(parts) > 1 else [query]
+    ranked = await rank_elements(page, frames, queries, MAX_MATCHES)
+    whole, *others = ranked.matches
+    if ranked.is_whole or not any(others):
+        return _Outcome(_make_matches(whole[:MAX_MATCHES]), ranked.counts[0], ranked.is_cut)
+    each = max(1, MAX_PART_MATCHES // len(parts))
+    matches = _make_matches(found for part in others for found in part[:each])
+    missing = [part for part, found in zip(parts, others, strict=True) if not found]
+    return _Outcome(matches, len(matches), ranked.is_cut, missing=missing)
+
+
+_BETWEEN_PARTS = re.compile(
+    r"\s*[,;\n]\s*(?:and\s+|&\s+)?|(?<!terms)\s+(?:and|&|plus)\s+(?!conditions)", re.IGNORECASE
+)
+_PLACE = re.compile(r"\s+(?:of|for|in|on|from|under|below|within|inside)\s+.*", re.IGNORECASE | re.DOTALL)
+
+
+def split_query(query: str) -> list[str]:
+    """Return the parts of a description of several elements. A place behind the last one is that of all."""
+    parts = [part for part in _BETWEEN_PARTS.split(query.strip()) if part.strip()][:MAX_PARTS]
+    place = _PLACE.search(parts[-1]) if len(parts) > 1 else None
+    if place is None:
+        return parts
+    return [part if _PLACE.search(part) else part + place[0] for part in parts]
 
 
 def _chosen_matches(frames: Sequence[Frame], chosen: Sequence[Chosen]) -> list[Match]:
     """Return the elements that the client's model has chosen."""
     urls = {frame.number: single_line(frame.url, MAX_ADDRESS) for frame in frames if frame.number}
-    why = "chosen by your model"
     return [
-        Match(str(each.ref), each.role, each.name, "", why, visible=True, frame=urls.get(each.ref.frame, ""))
+        Match(str(each.ref), each.role, each.name, "", "", visible=True, frame=urls.get(each.ref.frame, ""))
         for each in chosen
     ]
 
@@ -154,48 +135,17 @@ def _make_result(
         found=outcome.count,
         near=outcome.near,
     )
-    shown = "\n".join([*map(_format_match, outcome.matches), *outcome.near])
+    shown = "\n".join([*map(format_match, outcome.matches), *outcome.near])
     numbers = {element_refs.parse_ref(match.ref).frame for match in outcome.matches} or {0}
     return ToolResult(
         told, page=shown, origin=origins_of(frame for frame in frames if frame.number in numbers)
     )
 
 
-async def _find_in(page: Page, frame: Frame, query: str) -> _Matches:
-    await shadow_roots.adopt_roots(page, frame)
-    answered = await page.call_script("find", {"query": query, "limit": MAX_MATCHES}, frame=frame)
-    return msgspec.convert(answered, _Matches)
-
-
-def _make_match(frame: Frame, element: _Element) -> Match:
-    return Match(
-        ref=str(Ref(element.ref, frame.number)),
-        role=element.role,
-        name=element.name,
-        text=element.text if element.text != element.name else "",
-        why=element.why,
-        visible=element.visible,
-        frame=single_line(frame.url, MAX_ADDRESS) if frame.number else "",
-    )
-
-
-def _format_match(match: Match) -> str:
-    said = [match.role]
-    if match.name:
-        said.append(_quote_text(match.name))
-    said.append(f"[{match.ref}]")
-    if match.text:
-        said.append(f"text={_quote_text(match.text)}")
-    if not match.visible:
-        said.append("not visible")
-    if match.frame:
-        said.append(f"in the frame {match.frame}")
-    return " ".join(said) + f" ({match.why})"
-
-
-def _quote_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _make_matches(found: Iterable[tuple[Frame, FoundElement]]) -> list[Match]:
+    """Return each element once."""
+    made = [make_match(frame, element) for frame, element in found]
+    return list({match.ref: match for match in made}.values())
 
 
 async def _find_near(page: Page, frame: Frame, query: str) -> list[str]:
@@ -218,7 +168,8 @@ def _format_message(query: str, outcome: _Outcome) -> str:
     if shown:
         best = f", the best {shown} of them here" if outcome.count > shown else ""
         how_many = "1 element fits" if outcome.count == 1 else f"{outcome.count} elements fit"
-        return f"{how_many} “{asked}”{best}.{cut}"
+        missing = "".join(f" Nothing fits “{single_line(part, 100)}”." for part in outcome.missing)
+        return f"{how_many} “{asked}”{best}.{missing}{cut}"
     alike = " What has a name somewhat like it is listed." if outcome.near else ""
     return (
         f"Nothing fits “{asked}”.{alike} Try fewer words, or words that stand on the page; read_page "

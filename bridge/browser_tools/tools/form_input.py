@@ -7,16 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, field
 
-from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.devtools import DialogError
+from bridge.browser_tools.page.element_locator import ElementArgument, parse_locator
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.located_element import locate_element
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolOutput, ToolResult
 from bridge.browser_tools.tools import gif_creator, page_changes
 from bridge.browser_tools.tools.page_changes import Difference
-from bridge.browser_tools.tools.read_page import frame_of
 from native_host.protocol.untrusted_text import quote
 
 MAX_SAID = 300
@@ -28,7 +28,7 @@ FILL_S = 5.0
 class FormInput(ToolInput, kw_only=True):
     """Input of `form_input`."""
 
-    ref: str
+    ref: ElementArgument
     value: Annotated[
         str | bool | float,
         Meta(
@@ -67,12 +67,12 @@ class _Fill(msgspec.Struct, rename="camel"):
 
 async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     """Fill a control as a user would, so that the page notices."""
-    ref = element_refs.parse_ref(given.ref)
+    parse_locator(given.ref)
     page = await context.open_page(given.tab_id)
-    frame = await frame_of(context, page, ref)
-    asked = {"ref": ref.number, "value": given.value}
     if page.dialog:  # from before
         raise DialogError(page.dialog)
+    ref, frame, _ = await locate_element(context, page, given.ref)
+    asked = {"ref": ref.number, "value": given.value}
     if given.difference is not False:
         await page_changes.remember_outline(context, page)
     try:

@@ -14,16 +14,16 @@ from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.page import Frame, Page, look_inside
 from bridge.browser_tools.result_size import MAX_RESULT_CHARS, MaxChars, most_chars
 from bridge.browser_tools.session.call_context import CallContext
-from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
-from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
-from bridge.browser_tools.tools.read_page import (
+from bridge.browser_tools.session.readable_frames import (
     FRAMES_S,
     MAX_FRAMES,
     origins_of,
     readable_frames,
-    refuse_pdf,
     remaining_patience,
 )
+from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
+from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
+from bridge.browser_tools.tools.read_page import refuse_pdf
 from native_host.protocol.untrusted_text import single_line
 
 LITTLE_TEXT = 200

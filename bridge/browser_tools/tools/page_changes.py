@@ -14,9 +14,10 @@ from bridge.browser_tools.page.devtools import CommandError
 from bridge.browser_tools.page.outline_difference import OutlineLine, compare_outlines, format_changes
 from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.readable_frames import origins_of, read_refusal
 from bridge.browser_tools.session.seen_outlines import SeenOutlines
 from bridge.browser_tools.tool_output import ToolError, ToolResult, mark_page_text
-from bridge.browser_tools.tools.read_page import OutlineOptions, OutlineReading, origins_of
+from bridge.browser_tools.tools.read_page import OutlineOptions, OutlineReading
 from bridge.errors import CallError
 
 MAX_LINES = 30
@@ -55,12 +56,6 @@ async def with_changes(context: CallContext, page: Page, answer: ToolResult) -> 
     own = answer.page if answer.is_marked or not answer.page else mark_page_text(answer.page, answer.origin)
     marked = "\n".join(filter(None, [own, mark_page_text(text, origin)]))
     return replace(answer, page=marked, is_marked=True)
-
-
-def read_refusal(context: CallContext, page: Page) -> str:
-    """Return the rule that forbids `read_page` there, and so to learn of the page's text otherwise."""
-    policy = context.services.policy
-    return policy.provided_refusal("read_page", page.origin or None, is_read_only=True)
 
 
 async def _wait_quiet(page: Page) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import UnsetType
 
-from bridge.browser_tools.page import element_refs
 from bridge.browser_tools.page.bound_documents import has_left
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.page.pointer import TICK, Button, PointedElement, in_words, look_at
 from bridge.browser_tools.page.screenshots import Point, view_of
+from bridge.browser_tools.session.located_element import LocatedElement
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.computer_action import LEFT, ActionContext, ActionResult, add_article
 from bridge.errors import CallError
@@ -23,11 +23,9 @@ async def _move_onto(action: ActionContext, *, also_disabled: bool = False) -> t
     """Move the pointer to the ref or coordinate; return the point and the element."""
     await action.context.check_input(action.page)
     given = action.given
-    if isinstance(given.ref, str):
-        ref = element_refs.parse_ref(given.ref)
-        spot, seen = await action.pointer.move_onto(
-            ref, await action.frame_of(ref), also_disabled=also_disabled
-        )
+    if not isinstance(given.ref, UnsetType):
+        ref, frame, _ = await action.locate(given.ref)
+        spot, seen = await action.pointer.move_onto(ref, frame, also_disabled=also_disabled)
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
         raise ToolError(
@@ -52,7 +50,7 @@ def make_click(
             )
         await action.aim_at(seen.what, point)
         # A click by ref needs no coordinates: the ref is surer.
-        at = "" if action.given.ref else f" at {action.format_point(point)}"
+        at = "" if not isinstance(action.given.ref, UnsetType) else f" at {action.format_point(point)}"
         is_whole, what = True, add_article(seen.what)
         async with action.run_input():
             is_whole = await action.pointer.click_at(point, button, times)
@@ -90,8 +88,8 @@ async def run_drag(action: ActionContext) -> ActionResult:
     end = action.to_viewport(given.coordinate)
     if isinstance(given.start_coordinate, list):
         start = action.to_viewport(given.start_coordinate)
-    elif isinstance(given.ref, str):
-        start = await _shown_spot(action, element_refs.parse_ref(given.ref))
+    elif not isinstance(given.ref, UnsetType):
+        start = await _shown_spot(action, await action.locate(given.ref))
     else:
         raise ToolError("left_click_drag needs start_coordinate, or ref for an element to be dragged.")
     await action.context.check_input(action.page)
@@ -118,8 +116,8 @@ async def run_drag(action: ActionContext) -> ActionResult:
     return ActionResult(f"{said} At its end is now {add_article(over.what)}.", seen.what)
 
 
-async def _shown_spot(action: ActionContext, ref: element_refs.Ref) -> Point:
-    spot = await action.pointer.locate_element(ref, await action.frame_of(ref))
+async def _shown_spot(action: ActionContext, located: LocatedElement) -> Point:
+    spot = await action.pointer.locate_element(located.ref, located.frame)
     now = await view_of(action.page, action.main)
     if (now.left, now.top) != (action.view.left, action.view.top):
         raise ToolError(
@@ -190,8 +188,7 @@ async def scroll_to(action: ActionContext) -> ActionResult:
     """Scroll an element into view."""
     if isinstance(action.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
-    ref = element_refs.parse_ref(action.given.ref)
-    frame = await action.frame_of(ref)
+    ref, frame, _ = await action.locate(action.given.ref)
     found = await action.page.call_script("scrollTo", {"ref": ref.number}, frame=frame)
     lies = await action.page.placement_of(frame)
     point = Point(*lies.to_outside(found["x"], found["y"]))

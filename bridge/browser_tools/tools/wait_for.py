@@ -17,11 +17,11 @@ from bridge.browser_tools.page.devtools import CommandError
 from bridge.browser_tools.page.network_idle import RequestsUnderWay, watch_requests
 from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.browser_tools.session.readable_frames import read_refusal, readable_frames
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import page_changes
 from bridge.browser_tools.tools.page_changes import Difference
-from bridge.browser_tools.tools.read_page import readable_frames
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import quote
 from native_host.protocol.wire import Code
@@ -90,7 +90,7 @@ class _Waiting:
         wanted = [text for text in (self.given.text, self.given.text_gone) if isinstance(text, str)]
         if not wanted:
             return []
-        if refusal := page_changes.read_refusal(self.context, page):
+        if refusal := read_refusal(self.context, page):
             raise ToolError(f"Texts of this page may not be waited for: {refusal}.")
         seen = [False] * len(wanted)
         for frame in frames:

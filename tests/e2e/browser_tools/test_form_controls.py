@@ -323,7 +323,7 @@ def test_a_field_in_a_shadow_tree_is_filled_and_its_host_hears_it(page: InPage) 
         globalThis.heard = 0;
         host.addEventListener("input", () => heard++);"""
     )
-    (match,) = page.call("find", query="deep", limit=1)["matches"]
+    (match,) = page.find("deep", limit=1)
     assert page.call("fill", ref=match["ref"], value="x")["ok"] is True
     assert page.tab.evaluate("heard") == 1
 

@@ -554,7 +554,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"action": "left_click"}, "needs coordinate"),
     ({"action": "left_click", "coordinate": [5000, 10]}, "outside the screenshot"),
     ({"action": "left_click", "coordinate": [10]}, "coordinate"),
-    ({"action": "left_click", "ref": "the button"}, "is no ref"),
+    ({"action": "left_click", "ref": "the button"}, "No element fits “the button”."),
     ({"action": "left_click", "ref": "ref_99999"}, "read_page and find give refs"),
     ({"action": "left_click", "ref": "ref_f77_1"}, "read_page and find give refs"),
     ({"action": "left_click", "coordinate": [10, 10], "modifiers": "hyper"}, "no modifier"),

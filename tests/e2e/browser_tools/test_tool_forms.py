@@ -188,7 +188,8 @@ def test_what_cannot_be_meant_is_explained(tools: Tools) -> None:
     for arguments, said in (
         ({"ref": stale, "value": "x"}, "not in the page any more: read_page and find give refs"),
         ({"ref": "ref_f99_1", "value": "x"}, "The frame of f99.1 is gone"),
-        ({"ref": "Surname", "value": "x"}, "“Surname” is no ref"),
+        ({"ref": 'textbox "Surname"', "value": "x"}, "No element fits textbox “Surname”."),
+        ({"ref": "Surname", "value": "x"}, 'The label "Surname" is no form control.'),
         ({"ref": stale}, "value is missing"),
         ({"ref": stale, "value": None}, "value is true or false or a number or text, not null"),
         ({"ref": stale, "value": ["x"]}, "value is true or false or a number or text, not a list"),

@@ -139,7 +139,7 @@ def test_what_may_not_or_cannot_be_given_is_refused_and_why(tools: Tools, projec
         ({"ref": portrait, "paths": ["poem.txt"]}, 'takes "image/*", not "poem.txt" (text/plain)'),
         ({"ref": heading, "paths": ["poem.txt"]}, "takes no files"),
         ({"ref": "ref_9999", "paths": ["poem.txt"]}, "not in the page any more"),
-        ({"ref": "the input", "paths": ["poem.txt"]}, "is no ref"),
+        ({"ref": "the input", "paths": ["poem.txt"]}, "No element fits “the input”."),
         ({"paths": ["poem.txt"]}, "ref is missing"),
         ({"ref": one, "paths": ["poem.txt"], "tabId": 9999}, "tabs_context lists your tabs"),
     ):

@@ -260,6 +260,16 @@ async def test_paste_keys_are_not_sent(other: OtherBrowser, keys: str) -> None:
     assert other.calls == []
 
 
+@pytest.mark.parametrize("ref", ['button "Save"', "Save", "css=#save", {"role": "button", "name": "Save"}])
+async def test_locators_are_not_sent(other: OtherBrowser, ref: Any) -> None:
+    async with client_of() as client:
+        rejected = await client.call("computer", action="left_click", ref=ref)
+        assert "no name or selector. Nothing was done." in text_of(rejected)
+        assert other.calls == []
+        await client.call("computer", action="left_click", ref="ref_12")
+    assert other.calls == [*NEW_TAB, ("computer", 101)]
+
+
 async def test_a_tab_that_was_closed_is_nobody_s(other: OtherBrowser) -> None:
     async with client_of() as client:
         assert text_of(await client.call("tabs_close_mcp")) == (

@@ -20,9 +20,13 @@ have made refs: those of the next document begin there (`begin`).
   next. A line
   is [indent, head, ref or 0, tail, isFrame] and is shown as head, the ref in brackets, tail: so nothing
   that a page writes can be taken for a ref, all of it is between quotes. Below the line of a frame belongs
-  what that frame answers itself.
-* `find({query, limit})` → matches (ref, role, name, text, score, why, visible; best first), found (how many
-  there were), truncated (the page is too large to look at all of it), next.
+  what that frame answers itself. The interactive ones have controls, named groups, messages and headings
+  above controls; of controls with the same role and name it is said what they are in.
+* `find({queries, limit})` → results, one for each query: matches (ref, role, name, text, context, score,
+  visible; best first), found (how many there were), complete (the first has all words itself); truncated
+  (the page is too large to look at all of it), next.
+* `locate({role, name, word, within, css})` → rank (0: controls, 1: texts; null: none), found (how many are
+  shown), matches (as those of `find`, at most ten; hidden ones that the selector selects come last), next.
 * `text({maxChars})` → text, title, url, source ("article", "main", "block" or "body"), truncated, chars,
   pdf.
 * `place({ref, scroll})` → role, name, x, y (where a click reaches it), width, height, viewport (width,
@@ -63,7 +67,9 @@ _FILES = (
     "roles",
     "accessible_name",
     "describe",
+    "context",
     "outline",
+    "find_words",
     "find",
     "article_text",
     "geometry",
@@ -71,6 +77,7 @@ _FILES = (
     "dates",
     "form_controls",
     "form_fields",
+    "locate",
     "page_state",
     "focus",
     "files",

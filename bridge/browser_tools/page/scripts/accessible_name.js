@@ -128,7 +128,7 @@ function labelsOfControl(control) {
 /** @param {HTMLInputElement} control */
 function controlLabel(control) {
   const labels = labelsOfControl(control).slice(0, 3);
-  const texts = labels.map((label) => contentOf(label, MAX_NAME, control));
+  const texts = labels.map((label) => contentOf(label, MAX_NAME, (node) => node === control));
   const label = cleaned(texts.join(" "), MAX_NAME);
   if (label || tagOf(control) !== "input") return label;
   if (control.type === "image") return cleaned(control.alt, MAX_NAME);
@@ -143,7 +143,7 @@ function controlLabel(control) {
  * The text that an element shows, images by their alternative.
  * @param {Element} element
  * @param {number} max
- * @param {Element | null} except a control that is in its own label
+ * @param {((element: Element) => unknown) | null} except what is left out: a control that is in its own label
  * @param {boolean} evenHidden what is referred to counts even where it is not shown
  */
 function contentOf(element, max, except = null, evenHidden = false) {
@@ -155,7 +155,7 @@ function contentOf(element, max, except = null, evenHidden = false) {
     const node = /** @type {Node | string} */ (waiting.pop());
     if (typeof node === "string") text += node;
     else if (node instanceof Text) text += node.data.slice(0, 4 * max);
-    else if (node instanceof Element && node !== except && !SILENT.has(tagOf(node))) {
+    else if (node instanceof Element && !except?.(node) && !SILENT.has(tagOf(node))) {
       const style = getComputedStyle(node);
       if (!evenHidden && (isAway(node, style) || INNER_LISTS.has(attribute(node, "role") ?? ""))) continue;
       const space = style.display.startsWith("inline") ? "" : " ";

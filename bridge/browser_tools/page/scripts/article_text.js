@@ -170,8 +170,8 @@ class TextWriter {
     const style = parent ? getComputedStyle(parent) : null;
     if (style?.visibility !== "visible") return;
     const data = node.data.slice(0, 2 * (this.maxChars - this.length) + 1_000);
-    if (style.whiteSpaceCollapse === "preserve") {
-      this.#put(withoutSelectors(data.replace(/[^\S\n]/g, " ").replace(/(?!\n)\p{C}/gu, "")));
+    if (keepsLines(style)) {
+      this.#put(withoutSelectors(keptLines(data, style).replace(/[^\S\n]/g, " ").replace(/(?!\n)\p{C}/gu, "")));
     } else {
       const line = oneLine(data);
       if (line.startsWith(" ")) this.space = true;

@@ -186,7 +186,18 @@ function cleaned(text, max) {
  * @param {string} text */
 function oneLine(text) {
   if (/^[!-~]*(?: [!-~]+)*$/.test(text)) return text;
-  return withoutSelectors(text.replace(/[\u00AD\u200B-\u200D\u2060\uFEFF]/g, "")).replace(/[\p{C}\p{Z}\s]+/gu, " ");
+  return withoutSelectors(withWidth(text)).replace(/[\p{C}\p{Z}\s]+/gu, " ");
+}
+
+/** The same with as many spaces as there are.
+ * @param {string} line */
+function printable(line) {
+  return withoutSelectors(withWidth(line)).replace(/[\p{C}\p{Z}\s]/gu, " ");
+}
+
+/** @param {string} text */
+function withWidth(text) {
+  return text.replace(/[\u00AD\u200B-\u200D\u2060\uFEFF]/g, "");
 }
 
 /** Without variation selectors that can carry hidden text: see native_host/protocol/untrusted_text.py.
@@ -202,6 +213,14 @@ function withoutSelectors(text) {
  * @param {string} text @param {number} max */
 function quoted(text, max) {
   return `"${cleaned(text, max).replace(/["\\]/g, "\\$&")}"`;
+}
+
+/** The same of pieces that are printable each, whose spaces are their own.
+ * @param {string} pieces @param {number} max */
+function quotedText(pieces, max) {
+  const text = withoutSelectors(pieces);
+  const shown = text.length <= max ? text : `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+  return `"${shown.replace(/["\\]/g, "\\$&")}"`;
 }
 
 /** Words that are compared: without case and accents.

@@ -8,6 +8,7 @@ Object.assign(globalThis, {
     hostsWithoutRoot,
     read: readPage,
     find: findElements,
+    locate: locateElements,
     text: readText,
     place: placeOf,
     scrollTo: scrollToElement,

@@ -16,6 +16,11 @@ const FOLDED = {
 };
 /** Roles without a line where a single element stands in them, and they have no name but its own. */
 const WRAPPERS = new Set(["listitem", "cell", "gridcell"]);
+/** Kinds that stay where only controls are wanted: groups, once they have a name, and what tells the user something. */
+const GROUPS = new Set(["group", "radiogroup"]);
+const MESSAGES = new Set(["alert", "alertdialog", "dialog", "status"]);
+/** Characters of a message there. */
+const MAX_MESSAGE = 300;
 /** Lines of a match's content, and beside it, that `query` shows. */
 const MATCH_INSIDE = 8;
 const MATCH_BESIDE = 1;
@@ -43,6 +48,9 @@ class Outline {
     this.textIndent = 0;
     /** The line of an element that nothing is below yet and that has no name: text may stand in it. */
     this.mayTakeText = false;
+    /** A heading that has a line once a control follows it.
+     * @type {Line | null} */
+    this.heading = null;
   }
 
   get isFull() {
@@ -58,20 +66,38 @@ class Outline {
 
   /** @param {number} indent @param {string} text a piece of a running text */
   write(indent, text) {
+    const line = oneLine(text.slice(0, 4 * this.left + 4));
+    this.#append(indent, /(^|\s)$/.test(this.text) ? line.trimStart() : line);
+  }
+
+  /** Text that keeps its line breaks and spaces: each of its lines has its own.
+   * @param {number} indent @param {string} text */
+  writePreserved(indent, text) {
+    const [first = "", ...others] = text.slice(0, 4 * this.left + 4).split(/\r?\n/);
+    this.#append(indent, printable(first));
+    if (others.some((line) => line.trim())) this.mayTakeText = false;
+    for (const line of others) {
+      this.endText();
+      this.#append(indent, printable(line));
+    }
+  }
+
+  /** @param {number} indent @param {string} text printable */
+  #append(indent, text) {
     if (indent !== this.textIndent) this.endText();
     this.textIndent = indent;
-    if (this.text.length <= this.left) this.text += oneLine(text.slice(0, 4 * this.left + 4));
+    if (this.text.length <= this.left) this.text += text;
   }
 
   /** What comes next begins another line. */
   endText() {
-    const text = this.text.trim();
+    const text = this.text.trimEnd();
     this.text = "";
-    if (!text || this.tooDeep(this.textIndent)) return;
+    if (!text.trim() || this.tooDeep(this.textIndent)) return;
     const room = this.left - INDENT_CHARS * this.textIndent - 3;
-    const whole = quoted(text, Math.max(room, 1));
+    const whole = quotedText(text, Math.max(room, 1));
     // Quotes within it are longer than they were.
-    const shown = whole.length <= room + 2 ? whole : quoted(text, Math.max(Math.floor(room / 2), 1));
+    const shown = whole.length <= room + 2 ? whole : quotedText(text, Math.max(Math.floor(room / 2), 1));
     const above = this.lines.at(-1);
     if (this.mayTakeText && above && above[0] === this.textIndent - 1 && shown.length + 2 <= this.left) {
       above[3] += `: ${shown}`;
@@ -84,6 +110,9 @@ class Outline {
   /** @param {Line} line @param {boolean} mayTakeText */
   add(line, mayTakeText = false) {
     this.endText();
+    const { heading } = this;
+    this.heading = null;
+    if (heading) this.add(heading);
     if (this.isFull) return;
     const length = lengthOf(line);
     if (length > this.left) {
@@ -93,6 +122,26 @@ class Outline {
     this.left -= length;
     this.lines.push(line);
     this.mayTakeText = mayTakeText;
+  }
+
+  /** Say of elements with the same role and name what they are in, as far as it fits and no line around says it. */
+  addContexts() {
+    /** @type {Map<Element, Line>} */
+    const lines = new Map();
+    for (const line of this.lines) if (line[2] && !line[1].startsWith("…")) lines.set(elementOf(line[2]), line);
+    /** Headings that contexts repeat.
+     * @type {Set<Line | undefined>} */
+    const repeated = new Set();
+    for (const [element, { text, card }] of contextsOf(Array.from(lines, ([each, line]) => [each, line[1]]))) {
+      const line = /** @type {Line} */ (lines.get(element));
+      const context = ` in ${quoted(text, MAX_TITLE)}`;
+      if ((card && lines.has(card)) || context.length > this.left) continue;
+      line[3] = context + line[3];
+      this.left -= context.length;
+      const heading = card && queryAll(card, HEADINGS)[0];
+      if (heading) repeated.add(lines.get(heading));
+    }
+    this.lines = this.lines.filter((line) => !repeated.has(line) || !line[1].startsWith("heading "));
   }
 
   /** Leave out a line that says no more than the only one directly below it.
@@ -124,8 +173,8 @@ function nameIn(head) {
 
 /**
  * Where a node stands: `isNamed`: its text is in a name that stands elsewhere; `isPointed`: the pointer around it says
- * “click”.
- * @typedef {{indent: number, isNamed: boolean, isPointed: boolean}} Place
+ * “click”; `message`: the message that it is in, if only controls and messages are wanted.
+ * @typedef {{indent: number, isNamed: boolean, isPointed: boolean, message: {left: number} | null}} Place
  */
 
 class Reader {
@@ -146,7 +195,7 @@ class Reader {
   /** @param {Element} start */
   read(start) {
     this.start = start;
-    this.waiting.push([start, { indent: 0, isNamed: false, isPointed: false }]);
+    this.waiting.push([start, { indent: 0, isNamed: false, isPointed: false, message: null }]);
     while (this.waiting.length && !this.outline.isFull) {
       const [node, place] = /** @type {[Node | [string, number] | number | null, Place]} */ (this.waiting.pop());
       if (node === null) this.outline.endText();
@@ -156,14 +205,19 @@ class Reader {
       else if (node instanceof Text) this.#text(node, place);
     }
     this.outline.endText();
+    if (this.interactiveOnly) this.outline.addContexts();
   }
 
   /** @param {Text} node @param {Place} place */
-  #text(node, { indent, isNamed }) {
-    if (this.interactiveOnly || isNamed) return;
+  #text(node, { indent, isNamed, message }) {
+    if ((this.interactiveOnly && !message?.left) || isNamed) return;
     const parent = shownParent(node);
-    if (parent && getComputedStyle(parent).visibility !== "visible") return;
-    this.outline.write(indent, node.data);
+    const style = parent && getComputedStyle(parent);
+    if (style && style.visibility !== "visible") return;
+    const text = message ? node.data.slice(0, message.left) : node.data;
+    if (message) message.left -= text.length;
+    if (style && keepsLines(style)) this.outline.writePreserved(indent, keptLines(text, style));
+    else this.outline.write(indent, text);
   }
 
   /** @param {Element} element @param {Place} place */
@@ -176,6 +230,7 @@ class Reader {
     const role = style.visibility === "visible" ? this.#role(element, place, inside) : "";
     if (role) {
       if (this.outline.tooDeep(place.indent)) return;
+      if (this.interactiveOnly && MESSAGES.has(role)) inside.message = { left: MAX_MESSAGE };
       if (!this.#line(element, role, inside)) return;
       if (WRAPPERS.has(role) && element !== this.start && !isTarget(element, role, place, inside)) {
         this.waiting.push([this.outline.lines.length - 1, place]);
@@ -192,7 +247,19 @@ class Reader {
     const role = roleOf(element);
     if (isTarget(element, role, place, inside)) return role || "clickable";
     if (role === "iframe") return role;
-    return this.interactiveOnly || inside.isNamed ? "" : role;
+    if (inside.isNamed) return "";
+    if (!this.interactiveOnly) return role;
+    if (role === "heading") this.#keepHeading(element, inside);
+    if (MESSAGES.has(role)) return contentOf(element, 2) ? role : "";
+    return GROUPS.has(role) && nameOf(element, role).text ? role : "";
+  }
+
+  /** What is in a heading has its own line: a link, mostly.
+   * @param {Element} element @param {Place} place */
+  #keepHeading(element, { indent }) {
+    const name = nameOf(element, "heading");
+    const isOnly = name.text && queryAll(element, "a, button, input, [role]").length === 0;
+    this.outline.heading = isOnly ? [indent, headOf("heading", name), refOf(element), "", false] : null;
   }
 
   /** Its line; false: nothing in it is to be read.
@@ -297,6 +364,18 @@ function linesAround(lines, query) {
     }
   });
   return lines.filter((_, at) => kept.has(at));
+}
+
+/** @param {CSSStyleDeclaration} style of the element around a text */
+function keepsLines(style) {
+  return ["preserve", "preserve-breaks", "break-spaces"].includes(style.whiteSpaceCollapse);
+}
+
+/** Lines without the spaces that are not shown.
+ * @param {string} text @param {CSSStyleDeclaration} style */
+function keptLines(text, style) {
+  if (style.whiteSpaceCollapse !== "preserve-breaks") return text;
+  return text.replace(/[^\S\n]+/g, " ").replace(/ ?\n ?/g, "\n");
 }
 
 /** @param {CSSStyleDeclaration} style */
