@@ -15,6 +15,7 @@ from benchmarks import (
     calls,
     comparison,
     crowd,
+    find_phrases,
     hub,
     machine,
     memory,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Section] = {
     "chromium": browser.tables,
     "acting": acting.tables,
     "tokens": tokens.tables,
+    "find": find_phrases.tables,
 }
 LAST_RUN = Path(__file__).with_name("last.json")
 README = Path(__file__).with_name("README.md")

@@ -77,6 +77,9 @@ FORM_TOKENS = Limit(most=700)
 TASK_CALLS_TO_BEST_PEER = Limit(most=1)
 TASK_TOKENS_TO_BEST_PEER = Limit(most=0.999)
 
+# Descriptions, of 100, whose first result is the element that is meant.
+FOUND_FIRST = Limit(least=95)
+
 # From the parsed document to the answer of `navigate`, for a page with a script that takes 8 s.
 HANGING_S = Limit(most=1.5)
 WAITING_FOR_LOAD_S = Limit(least=6)

@@ -104,7 +104,7 @@ def _open_server(bench: Bench, package: str) -> Iterator[McpClient[Any]]:
 
 
 @contextmanager
-def _bridge(place: Place) -> Iterator[McpClient[Any]]:
+def running_bridge_of(place: Place) -> Iterator[McpClient[Any]]:
     """Run a bridge that the browser has connected to."""
     with running_bridge(Corner(place.home)) as conversation:
         client = McpClient(conversation)
@@ -127,7 +127,7 @@ def _name(product: str) -> str:
 def _connected(place: Place, ours: ThroughClaudeCode, servers: Mapping[str, ThroughMcp]) -> Table:
     given = ours.converse([]).requests[0]["tools"]
     core = [tool for tool in given if tool["name"].startswith("mcp__") and not tool.get("defer_loading")]
-    with _bridge(place) as client:
+    with running_bridge_of(place) as client:
         everything = ThroughMcp(client).list_tools()
     lists = {
         (OURS, "loaded at once, in Claude Code's request"): [_visible(tool, "input_schema") for tool in core],
@@ -285,7 +285,7 @@ def _compare_task(task: Task, costs: Mapping[str, Cost], tokens: Mapping[str, in
 
 
 def _hanging(place: Place, site: Site) -> Table:
-    with _bridge(place) as client:
+    with running_bridge_of(place) as client:
         seconds = {
             load: _navigate(client, site, wait)
             for load, wait in (("default", {}), ("wait: load", {"wait": "load"}))

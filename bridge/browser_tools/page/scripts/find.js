@@ -120,6 +120,7 @@ function fieldsOf(element, role, isUsed, name) {
   if (isUsed) {
     add(0.45, attribute(element, "href"));
     add(0.6, shownValue(element));
+    if (role === "link" && /^by$/i.test(textBefore(element))) add(0.7, "author name writer");
     if (!name) add(0.8, besideText(element));
   }
   const type = typeOf(element);
@@ -518,9 +519,14 @@ function orderFound(found, { ordinal, terms }) {
     const meant = nthOf(named.length > 1 ? named : same, ordinal);
     if (meant) return [meant, ...looked.filter((each) => each !== meant)];
   }
-  const items = looked.filter((each) => each.visible && each.isItem);
-  const meant = nthOf(items, ordinal);
+  const meant = nthOf(mostOfOneKind(looked.filter((each) => each.visible && each.isItem)), ordinal);
   return meant ? [meant, ...looked.filter((each) => each !== meant)] : looked;
+}
+
+/** @template {Found} T @param {T[]} found @returns {T[]} */
+function mostOfOneKind(found) {
+  const kinds = Object.values(Object.groupBy(found, ({ node }) => node.role || tagOf(node.element)));
+  return kinds.reduce((/** @type {T[]} */ most, kind = []) => (kind.length > most.length ? kind : most), []);
 }
 
 /** @template {Found} T @param {T[]} found @param {number} ordinal @returns {T | undefined} one of several */

@@ -107,6 +107,13 @@ const LOOKALIKES = {
 };
 /** Kinds that mean a text, so that what is acted on is no likelier. */
 const TEXT_KINDS = new Set("paragraph heading img cell gridcell columnheader alert status row table list".split(" "));
+/** Words for kinds that things are done to: behind an action they say what it is done to. */
+const DONE_TO = new Set(
+  (
+    "message notification banner text paragraph image picture photo illustration table row cell column header footer " +
+    "list item entry card product result form dialog modal popup section panel sidebar title heading headline video"
+  ).split(" "),
+);
 /** Kinds that are called as what is in them. */
 const CONTAINERS = new Set(
   (
@@ -612,6 +619,7 @@ function partsOf(words) {
   let ordinal = null;
   let isAfter = false;
   let endsWithKind = false;
+  const acts = ACTIONS.has(words[0] ?? "") && !BROAD_ACTIONS.has(words[0] ?? "");
   for (let at = 0; at < words.length; ) {
     const count = phraseLength(words, at);
     const phrase = words.slice(at, at + count).join(" ");
@@ -621,6 +629,10 @@ function partsOf(words) {
       continue;
     }
     const kind = count === 1 && !isAfter ? kindWord(phrase) : "";
+    if (kind && acts && DONE_TO.has(kind)) {
+      terms.push({ words: phrase, isAfter: true });
+      continue;
+    }
     if (kind) {
       kinds.push(phrase);
       endsWithKind = true;
@@ -671,7 +683,7 @@ function termOf({ words }, place, kinds) {
     loose: words.length > 1 ? new RegExp(`(?:^| )${escapeWord(stemOf(words))}`) : wordsIn([words]),
     alike: others.length ? wordsIn(others.slice(0, SURE_OTHERS)) : null,
     perhaps: others.length > SURE_OTHERS ? wordsIn(others.slice(SURE_OTHERS)) : null,
-    weight: isKind ? 0.5 : place === "head" || /\d\d/.test(words) ? 1.5 : GENERIC.has(words) ? 0.5 : 1,
+    weight: isKind ? 0.5 : place === "head" ? 1.3 : /\d\d/.test(words) ? 1.5 : GENERIC.has(words) ? 0.5 : 1,
     place,
     isAction: ACTIONS.has(words),
     isBroad: BROAD_ACTIONS.has(words),
