@@ -221,7 +221,10 @@ async def test_fix_does_not_bring_a_manifest_back_that_was_deleted_and_says_what
     (said,) = [line for line in found.output.splitlines() if "Not fixed" in line and "not registered" in line]
     assert "you decide which browsers start mcpb" in said
     assert said.endswith("run mcpb install-native-host --browser chromium")
-    assert [f["code"] for f in (await report())["findings"] if f["level"] == "fault"] == ["manifest-missing"]
+    faults = [
+        f["code"] for f in (await report())["findings"] if (f["level"], f["where"]) == ("fault", "Chromium")
+    ]
+    assert faults == ["manifest-missing"]
 
 
 async def test_fix_brings_no_browser_back_that_was_taken_out(registered: Path) -> None:
@@ -289,7 +292,7 @@ def use_extension(home: Path) -> None:
 async def test_a_machine_that_is_set_up_is_not_broken_because_its_browser_is_closed(registered: Path) -> None:
     use_extension(registered)
     (registered / ".config/google-chrome").mkdir()
-    (registered / ".mozilla").mkdir()
+    (registered / ".mozilla").mkdir(exist_ok=True)
     found = await mcpb("doctor")
     assert found.exit_code == 0
     assert "Nothing is wrong, but Chromium is not running. Start it." in found.output

@@ -343,13 +343,12 @@ async def test_a_holder_that_starts_keeps_others_from_starting_one_although_its_
                 os.kill(proc.pid_of(process), signal.SIGKILL)
 
 
-async def test_a_home_that_is_relative_is_that_of_the_first_call(
-    shop: SimulatedBrowser, mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_home_that_is_relative_is_rejected(mcpb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(mcpb_home.parent)
     monkeypatch.setenv("MCPB_HOME", mcpb_home.name)
-    await call("a", "tabs_create")
-    assert len(await tab_ids("a")) == 1
+    done = await run("call", "--session", "a", "tabs_create")
+    assert done.exit_code == 2
+    assert mcpb_home.name in done.output
 
 
 async def test_tabs_are_closed_as_the_configuration_says_at_the_end(

@@ -237,7 +237,7 @@ async def test_what_is_open_is_bounded(short_tmp: Path) -> None:
         (b'{"params":{}}', "method is missing): send {"),
         (b'{"method":"execute_tool","params":7}', "This is no request"),
         (b'{"method":"execute_tool"}', "tool is missing"),
-        (b'{"method":"execute_tool","params":{"tool":"navigate","args":[]}}', "arguments are invalid"),
+        (b'{"method":"execute_tool","params":{"tool":"navigate","args":[]}}', "Invalid arguments"),
         (
             b'{"method":"execute_tool","params":{"tool":"no_such_tool","args":{}}}',
             "Unknown tool: no_such_tool",

@@ -187,12 +187,12 @@ async def test_a_program_of_this_user_needs_the_token_and_is_told_how_to_get_it(
 
 async def test_with_same_user_it_needs_none_and_status_says_so(mcpb_home: Path) -> None:
     async with serving() as server:
-        assert f"localhost:{server.port}/ · pid {server.process.pid} · admits clients" in await mcpb("status")
+        assert f"localhost:{server.port}/ · pid {server.process.pid} · needs a token" in await mcpb("status")
     (mcpb_home / "config.toml").write_text('[http]\nauth = "same-user"\n')
     async with serving() as server:
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
             assert (await client.get("/tools")).status_code == 200
-        assert 'admits every program of your user (auth = "same-user")' in await mcpb("status")
+        assert 'no token needed (auth = "same-user")' in await mcpb("status")
         assert 'auth = "same-user": every program of your user may connect' in server.said
 
 
