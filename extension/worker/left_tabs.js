@@ -26,6 +26,7 @@ export class LeftTabs {
     this.changed = changed;
   }
 
+  /** Read the tabs that an earlier worker has kept. */
   async load() {
     const stored = /** @type {[number, Left][] | undefined} */ ((await chrome.storage.session.get(KEY))[KEY]);
     this.#tabs = new Map(stored);
@@ -90,6 +91,7 @@ export class LeftTabs {
     return [...this.#tabs].filter(([tabId]) => this.owners.ownerOf(tabId) === null && !this.handovers.has(tabId));
   }
 
+  /** Keep them for a later worker. */
   #save() {
     void chrome.storage.session.set({ [KEY]: [...this.#tabs] });
     this.changed();

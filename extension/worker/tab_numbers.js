@@ -17,6 +17,7 @@ export class TabNumbers {
   #numbers = new Map();
   #isSaving = false;
 
+  /** Read the numbers that an earlier worker has kept. */
   async load() {
     const stored = /** @type {Stored | undefined} */ ((await chrome.storage.session.get(KEY))[KEY]);
     const { next, numbers } = stored ?? (await storedBefore());
@@ -64,6 +65,7 @@ export class TabNumbers {
     return number;
   }
 
+  /** Keep the numbers for a later worker. */
   #save() {
     if (this.#isSaving) return;
     this.#isSaving = true;

@@ -23,11 +23,13 @@ export class TabVisits {
     void this.#learnShown();
   }
 
+  /** Learn which tab each window shows. */
   async #learnShown() {
     for (const { id, windowId } of await chrome.tabs.query({ active: true }))
       if (id !== undefined && !this.#shown.has(windowId)) this.#show(id, windowId);
   }
 
+  /** Read the visits that an earlier worker has kept. */
   async load() {
     const stored = /** @type {number[]} */ ((await chrome.storage.session.get(KEY))[KEY] ?? []);
     for (const tabId of stored) this.#visited.add(tabId); // Events may have come before.
