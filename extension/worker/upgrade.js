@@ -57,22 +57,27 @@ export class Upgrade {
     const session = await chrome.storage.session.get(null);
     /** @type {Reload} */
     const reload = { version, at: Date.now(), session };
-    await chrome.storage.local.set({ [KEY]: reload });
-    if (this.isBusy()) return chrome.storage.local.remove(KEY);
+    await Promise.all([chrome.storage.local.set({ [KEY]: reload }), chrome.storage.session.set({ [KEY]: true })]);
+    if (this.isBusy()) return forget();
     chrome.runtime.reload();
   }
 }
 
-/** Put back what a reload has cleared; before anything else uses `chrome.storage.session`. */
+/** Put back what a reload has cleared, before anything else reads `chrome.storage.session`. */
 export async function restoreSession() {
   const reload = await lastReload();
   if (!reload) return;
   const { version, at, session } = reload;
-  // The worker was stopped before it could reload.
-  const isUndone = Object.keys(await chrome.storage.session.get(null)).length > 0;
-  if (version === runningVersion() || (session && isUndone)) await chrome.storage.local.remove(KEY);
+  // The worker was stopped before it could reload: nothing is cleared, and the version has not been tried.
+  if (KEY in (await chrome.storage.session.get(KEY))) return forget();
+  if (version === runningVersion()) await forget();
   else if (session) await chrome.storage.local.set({ [KEY]: { version, at } });
-  if (session && !isUndone && Date.now() - at < RESTORING_MS) await chrome.storage.session.set(session);
+  if (session && Date.now() - at < RESTORING_MS) await chrome.storage.session.set(session);
+}
+
+/** Forget the reload: it has succeeded, or did not take place. */
+async function forget() {
+  await Promise.all([chrome.storage.local.remove(KEY), chrome.storage.session.remove(KEY)]);
 }
 
 /** @returns {Promise<Reload | undefined>} */

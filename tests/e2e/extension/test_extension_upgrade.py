@@ -112,3 +112,18 @@ async def test_an_upgrade_is_found_while_no_host_is_there(browser: Chromium, dir
     write_version(directory, "0.2.0", "0.2.0 (0123456789ab)")
     await wait_version(card, "0.2.0 (0123456789ab)")
     assert await card.errors() == []
+
+
+async def test_a_browser_reloads_what_mcpb_extension_has_updated(chain: Chain) -> None:
+    directory = chain.home / "mcpb-extension"
+    await chain.mcpb("extension", "--directory", str(directory))
+    current = json.loads((directory / "manifest.json").read_bytes())["version_name"]
+    write_version(directory, "0.2.0", "0.2.0 (000000000000)")
+    switch_on_developer_mode(chain.home / "profile")
+    with trio.fail_after(280):
+        async with chain.browser(extension=directory) as browser:
+            card = await open_card(browser)
+            assert await card.version() == "0.2.0 (000000000000)"
+            await chain.mcpb("extension")
+            await wait_version(card, current)
+            assert await card.errors() == []
