@@ -115,9 +115,14 @@ def _home_of(user: str) -> str:
 def make_system(root: Path) -> None:
     """Write a bare Debian with the package sources of this machine's apt."""
     mirror = _read(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]).split()[0]
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", SUITE, str(root), mirror], check=True, stdout=subprocess.DEVNULL
+    made = subprocess.run(
+        ["debootstrap", "--variant=minbase", SUITE, str(root), mirror],
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    if made.returncode:
+        raise FirstDayError(f"debootstrap: exit {made.returncode}\n{made.stdout[-1000:]}{made.stderr}")
     for name in ("sources.list", "sources.list.d", "apt.conf.d", "auth.conf.d", "trusted.gpg.d"):
         _copy(Path("/etc/apt") / name, root / "etc/apt" / name)
     _copy(Path("/usr/share/keyrings"), root / "usr/share/keyrings")
@@ -129,6 +134,7 @@ def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True)
     elif source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
 
 
@@ -141,6 +147,7 @@ def open_machine(root: Path) -> Iterator[Machine]:
     mounts = [
         ["mount", "-t", "proc", "proc", f"{root}/proc"],
         ["mount", "--rbind", "/dev", f"{root}/dev"],
+        ["mount", "-t", "tmpfs", "tmpfs", f"{root}/tmp"],  # without the lock of the last display
         *(["mount", "--rbind", str(path), f"{root}{path}"] for path in shared),
     ]
     script = " && ".join([*map(shlex.join, mounts), "exec sleep infinity"])
