@@ -524,6 +524,7 @@ async def test_status_names_the_missing_link_and_the_command(chain: Chain) -> No
         return run.stdout.decode()
 
     with trio.fail_after(120):
+        assert (await missing()).startswith("Not ready: ")
         assert "mcpb install-native-host" in await missing()
         await trio.run_process(
             [*MCPB, "install-native-host", "--yes"], env={**chain.env, **env}, capture_stdout=True
@@ -531,10 +532,10 @@ async def test_status_names_the_missing_link_and_the_command(chain: Chain) -> No
         assert "mcpb extension" in await missing()
         async with chain.browser() as chromium:
             await until(lambda: bool(endpoint.live_hosts(run_directory(chain))))
-            assert "no open page offers a tool" in await missing()
+            assert "browser tools on, no page tools open." in await missing()
             await chain.open(chromium, "tabserver.html")
             await until_said(missing, chain.name("echo"))
-            assert "no open page" not in await missing()
+            assert (await missing()).startswith("Ready: ")
 
 
 async def test_the_command_line_lists_and_calls_a_page_s_tools(chain: Chain, browser: Chromium) -> None:

@@ -160,7 +160,7 @@ def test_each_devtools_command_and_event_of_the_bridge_is_allowed(browsing: Brow
     }
     assert len(named) > 50
     assert named - allowed == EVENTS
-    assert events == {*EVENTS, "mcpb.eventDropped", "mcpb.subscribed"}
+    assert events == {*EVENTS, "mcpb.download", "mcpb.eventDropped", "mcpb.subscribed"}
 
 
 @pytest.mark.parametrize(

@@ -187,10 +187,10 @@ def test_a_syntax_error_keeps_the_rules_and_status_shows_file_and_line(
         assert "policy.deny has" in client.refused("navigate", url=hosts.url(BANK))
     assert hosts.requests(BANK) == []
     shown = status(browsing)
-    assert f"problem: {config} is not valid TOML: Invalid value (at line 4, column 1)" in shown
+    assert f"Not ready: {config} is not valid TOML: Invalid value (at line 4, column 1)" in shown
     assert "Clients that run keep the rules that they had" in shown
     config.write_text("[policy]\n\ndeny = 3")
-    assert f"problem: {config}: policy.deny = 3: expected array, got int (at line 3)" in status(browsing)
+    assert f"Not ready: {config}: policy.deny = 3: expected array, got int (at line 3)" in status(browsing)
 
 
 def test_a_deny_stops_a_sequence_that_runs(
