@@ -47,8 +47,8 @@ const offers = new Rows(element("offers"), "gone");
 const left = new Rows(element("left"), "done");
 /** Choice of the use of a site's tools, by the key of its row. @type {Map<string, HTMLSelectElement>} */
 const choices = new Map();
-/** By client that has left tabs. @type {Map<string, HTMLButtonElement>} */
-const keepButtons = new Map();
+/** Buttons by client that has left tabs. @type {Map<string, HTMLElement>} */
+const leftButtons = new Map();
 
 const [tab] = await chrome.tabs.query({ active: true, currentWindow: true });
 dial();
@@ -303,11 +303,7 @@ function siteItem({ origin, paused }) {
 
 /** @param {Report["left"][number]} left @returns {Item} */
 function leftItem({ client, tabs }) {
-  const close = () => ask({ type: "close-left", client });
-  return {
-    ...{ key: client, name: client, facts: countTabs(tabs), control: keepButton(client) },
-    action: { text: "Close", label: `Close the tabs of ${client}`, act: close },
-  };
+  return { key: client, name: client, facts: countTabs(tabs), control: leftActions(client) };
 }
 
 /** @param {number} tabs */
@@ -315,16 +311,27 @@ function countTabs(tabs) {
   return tabs === 1 ? "1 tab" : `${tabs} tabs`;
 }
 
-/** The button that keeps the tabs of a client. @param {string} client */
-function keepButton(client) {
-  const button = keepButtons.get(client) ?? document.createElement("button");
-  if (!keepButtons.has(client)) {
-    button.type = "button";
-    button.textContent = "Keep";
-    button.ariaLabel = `Keep the tabs of ${client}`;
-    button.addEventListener("click", () => ask({ type: "keep-left", client }));
-    keepButtons.set(client, button);
-  }
+/** The buttons that close or keep the tabs of a client. @param {string} client */
+function leftActions(client) {
+  const known = leftButtons.get(client);
+  if (known) return known;
+  const buttons = document.createElement("div");
+  buttons.className = "actions";
+  buttons.append(leftButton("Keep", { type: "keep-left", client }), leftButton("Close", { type: "close-left", client }));
+  leftButtons.set(client, buttons);
+  return buttons;
+}
+
+/**
+ * @param {string} text
+ * @param {PopupMessage & { client: string }} message
+ */
+function leftButton(text, message) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = text;
+  button.ariaLabel = `${text} the tabs of ${message.client}`;
+  button.addEventListener("click", () => ask(message));
   return button;
 }
 
