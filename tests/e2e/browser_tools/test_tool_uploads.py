@@ -144,7 +144,7 @@ def test_what_may_not_or_cannot_be_given_is_refused_and_why(tools: Tools, projec
         ({"ref": one, "paths": ["poem.txt"], "tabId": 9999}, "tabs_context lists your tabs"),
     ):
         assert said in tools.refused("file_upload", **arguments)
-    tools.done("tabs_create")
+    tools.look(tools.done("tabs_create").structured["tabId"]).load("chrome://version/")
     said = tools.refused("file_upload", ref=one, paths=["poem.txt"])
     assert "The browser gives no access to such a page" in said
 

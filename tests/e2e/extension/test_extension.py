@@ -468,7 +468,8 @@ class TestModules:
                 setBadgeBackgroundColor: async () => {} });
             const status = { everywhere: "off", ofTabs: new Map(), native: { trouble: null } };
             const prompts = { count: 0 };
-            const icon = new ToolbarIcon(status, prompts);
+            const left = { asking: 0 };
+            const icon = new ToolbarIcon(status, prompts, left);
             await icon.load();
             const draw = (change) => {
                 Object.assign(status, change);
@@ -482,10 +483,11 @@ class TestModules:
                 draw({ native: { trouble: {} } }),
                 draw({ everywhere: "connected", ofTabs: new Map([[7, "active"]]) }),
                 draw({ ofTabs: new Map() }),
+                (left.asking = 3, draw({})),
                 (prompts.count = 2, draw({})),
-                (prompts.count = 0, draw({ everywhere: "paused" })),
+                (prompts.count = left.asking = 0, draw({ everywhere: "paused" })),
             ];
-            const later = new ToolbarIcon(status, prompts);
+            const later = new ToolbarIcon(status, prompts, left);
             await later.load();
             drawn.length = 0;
             later.draw();
@@ -497,6 +499,7 @@ class TestModules:
             [[0, "mcpb: not connected"], [0, "!"]],
             [[0, "/icons/connected-16.png"], [7, "/icons/active-16.png"], [0, "mcpb: connected"], [0, ""]],
             [[7, "/icons/connected-16.png"]],
+            [[0, "mcpb: agents left tabs open"], [0, "3"]],
             [[0, "mcpb: an agent waits for your approval"], [0, "2"]],
             [[0, "/icons/paused-16.png"], [7, "/icons/paused-16.png"], [0, "mcpb: paused"], [0, ""]],
             [[0, "/icons/paused-16.png"], [7, "/icons/paused-16.png"], [0, "mcpb: paused"], [0, ""]],
