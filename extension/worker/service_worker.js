@@ -86,7 +86,7 @@ const frames = new Frames(
 );
 const sessions = () => clients.flatMap((client) => client.sessions);
 const sessionTabs = new SessionTabs(tabs, owners, visits, sessions);
-const sessionEnds = new SessionEnds({ tabs, owners, visits, left, siteRules });
+const sessionEnds = new SessionEnds({ tabs, owners, handovers, visits, left, siteRules });
 /** Pauses the users of DevTools when the user ends them in the browser's bar: they would attach again. */
 const devtools = isFirefox
   ? null
@@ -259,8 +259,10 @@ chrome.tabs.onRemoved.addListener((tabId, { windowId }) => {
   void tabs.removed(tabId).then(() => siteRules.removed(tabId));
 });
 chrome.tabs.onReplaced.addListener((added, removed) => {
-  visits.rename(removed, added);
-  void loaded.then(() => left.rename(removed, added));
+  void loaded.then(() => {
+    visits.rename(removed, added);
+    left.rename(removed, added);
+  });
   void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed));
 });
 chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId, url }) => {
@@ -277,7 +279,7 @@ chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => {
 });
 chrome.webNavigation.onErrorOccurred.addListener((navigation) => void siteRules.failed(navigation));
 chrome.windows.onFocusChanged.addListener((windowId) => {
-  visits.focused(windowId);
+  void visits.focused(windowId);
   void tabs.focused(windowId);
 });
 

@@ -3,6 +3,7 @@
 import { existing } from "./tabs.js";
 
 /**
+ * @import { Handovers } from "./handovers.js"
  * @import { LeftTabs } from "./left_tabs.js"
  * @import { Closing, ReleasedTab, TabOwners } from "./tab_owners.js"
  * @import { SiteRules } from "./rules/site_rules.js"
@@ -25,11 +26,13 @@ export class SessionEnds {
   #turn = Promise.resolve();
 
   /**
-   * @param {{ tabs: Tabs, owners: TabOwners, visits: TabVisits, left: LeftTabs, siteRules: SiteRules }} parts
+   * @param {{ tabs: Tabs, owners: TabOwners, handovers: Handovers, visits: TabVisits, left: LeftTabs,
+   *   siteRules: SiteRules }} parts
    */
-  constructor({ tabs, owners, visits, left, siteRules }) {
+  constructor({ tabs, owners, handovers, visits, left, siteRules }) {
     this.tabs = tabs;
     this.owners = owners;
+    this.handovers = handovers;
     this.visits = visits;
     this.left = left;
     this.siteRules = siteRules;
@@ -60,11 +63,28 @@ export class SessionEnds {
     const closable = await Promise.all(released.filter(isUnused).map(async (each) => ((await isIdle(each)) ? [each] : [])));
     for (const each of closable.flat()) {
       const tab = await existing(each.tabId);
-      if (!tab || !isUnused(each) || (await isLastTab(each.tabId))) continue;
+      // The pages took their time to answer, and the user may have taken a tab meanwhile.
+      if (!tab || isTaken(tab, each) || this.#isGiven(each.tabId) || !isUnused(each)) continue;
+      if (await isLastTab(each.tabId)) continue;
       if (tab.active) this.visits.expectInstead(tab.windowId);
       await chrome.tabs.remove(each.tabId).catch(() => {}); // it is gone
     }
   }
+
+  /** Return whether a tab belongs to a client again. @param {number} tabId */
+  #isGiven(tabId) {
+    return this.owners.ownerOf(tabId) !== null || this.handovers.has(tabId);
+  }
+}
+
+/**
+ * Return whether the user has moved a tab out of its group or pinned it, or it is audible.
+ *
+ * @param {chrome.tabs.Tab} tab
+ * @param {ReleasedTab} released
+ */
+function isTaken(tab, { groupId }) {
+  return Boolean(tab.audible) || tab.pinned || tab.groupId !== groupId;
 }
 
 /**
@@ -73,14 +93,16 @@ export class SessionEnds {
  *
  * @param {ReleasedTab} released
  */
-async function isIdle({ tabId, groupId }) {
+async function isIdle(released) {
+  const { tabId } = released;
   const tab = await existing(tabId);
-  if (!tab || tab.audible || tab.pinned || tab.groupId !== groupId) return false;
+  if (!tab || isTaken(tab, released)) return false;
   if (tab.discarded || tab.status === "unloaded") return true; // discarded or crashed
   const target = { tabId, allFrames: true };
   const asked = chrome.scripting.executeScript({ target, func: isAtWork, injectImmediately: true });
   // The browser lets no extension into its own pages, which have nothing to lose.
-  const frames = asked.then((results) => results.map(({ result }) => result), () => [false]);
+  const isWebPage = /^(https?|file):/.test(tab.url ?? "");
+  const frames = asked.then((results) => results.map(({ result }) => result), () => [isWebPage]);
   return Promise.race([frames.then((atWork) => !atWork.includes(true)), pause(PAGE_MS)]);
 }
 

@@ -72,8 +72,8 @@ export class SessionTabs {
     await this.tabs.loaded;
     const session = this.owners.ownerOf(sourceTabId);
     if (session === null || !(await existing(tabId))) return;
-    // The browser shows what a page opens: a visit where the user was looking at the page.
-    if (!this.visits.has(sourceTabId)) this.visits.opened(tabId, { isShown: true });
+    if (this.visits.has(sourceTabId)) this.visits.openedByUser(tabId);
+    else this.visits.opened(tabId, { isShown: true });
     await this.#keepBehind(tabId, sourceTabId);
     this.owners.give(tabId, session);
     await this.#inTurn(this.owners.termsOf(session).groupKey || session, () => this.#join(tabId, session));

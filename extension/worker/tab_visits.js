@@ -12,6 +12,8 @@ const EVENT_MS = 1_000;
 export class TabVisits {
   /** @type {Set<number>} */
   #visited = new Set();
+  /** Changes before `load`: an event that starts the worker comes before what is kept. @type {Map<number, boolean> | null} */
+  #early = new Map();
   /** What each window shows, and what it showed before. @type {Map<number, number[]>} */
   #shown = new Map();
   /** Tab that a client shows → until when an event about it is the client's. @type {Map<number, number>} */
@@ -20,7 +22,7 @@ export class TabVisits {
   #closed = new Map();
 
   constructor() {
-    void this.#learnShown();
+    this.learned = this.#learnShown();
   }
 
   /** Learn which tab each window shows. */
@@ -32,7 +34,10 @@ export class TabVisits {
   /** Read the visits that an earlier worker has kept. */
   async load() {
     const stored = /** @type {number[]} */ ((await chrome.storage.session.get(KEY))[KEY] ?? []);
-    for (const tabId of stored) this.#visited.add(tabId); // Events may have come before.
+    const early = this.#early ?? new Map();
+    this.#early = null;
+    this.#visited = new Set(stored);
+    for (const [tabId, isVisited] of early) this.#set(tabId, isVisited);
   }
 
   /** @param {number} tabId */
@@ -64,9 +69,16 @@ export class TabVisits {
   }
 
   /** Another window has the focus now. @param {number} windowId */
-  focused(windowId) {
+  async focused(windowId) {
+    const now = Date.now();
+    await this.learned;
     const [tabId] = this.#shown.get(windowId) ?? [];
-    if (tabId !== undefined && !isRecent(this.#expected.get(tabId))) this.#set(tabId, true);
+    if (tabId !== undefined && !isRecent(this.#expected.get(tabId), now)) this.#set(tabId, true);
+  }
+
+  /** The user has opened a tab from one that they had looked at, perhaps to read it later. @param {number} tabId */
+  openedByUser(tabId) {
+    this.#set(tabId, true);
   }
 
   /**
@@ -117,14 +129,16 @@ export class TabVisits {
 
   /** @param {number} tabId @param {boolean} isVisited */
   #set(tabId, isVisited) {
+    this.#early?.set(tabId, isVisited);
     if (this.has(tabId) === isVisited) return;
     if (isVisited) this.#visited.add(tabId);
     else this.#visited.delete(tabId);
+    if (this.#early) return;
     void chrome.storage.session.set({ [KEY]: [...this.#visited] });
   }
 }
 
-/** @param {number | undefined} until */
-function isRecent(until) {
-  return until !== undefined && Date.now() < until;
+/** @param {number | undefined} until @param {number} [now] */
+function isRecent(until, now = Date.now()) {
+  return until !== undefined && now < until;
 }

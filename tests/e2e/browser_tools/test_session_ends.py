@@ -175,6 +175,18 @@ def test_a_tab_that_its_page_in_the_background_opens_is_unused(browsing: Browsin
     until_open(browsing)
 
 
+def test_a_link_that_the_user_opens_in_the_background_of_a_tab_they_have_seen_stays(
+    browsing: Browsing,
+) -> None:
+    with browsing.client(ANN) as tools:
+        tab = tools.open_site("windows.html")
+        activate_as_user(browsing, tab)
+        tools.done("computer", action="left_click", text="ctrl", ref=tools.ref_of("Arrive in a new tab"))
+        wait_true(lambda: paths(browsing) == ["/arrived.html", "/windows.html"])
+        assert active_tab(browsing) == user_tab(browsing)
+    until_open(browsing, "/arrived.html", "/windows.html")
+
+
 def test_the_tab_that_follows_a_closed_tab_of_the_client_is_unused(browsing: Browsing) -> None:
     with browsing.client(ANN) as tools:
         first, second = tools.open_site("article.html"), tools.open_site("history.html")

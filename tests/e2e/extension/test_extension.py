@@ -505,6 +505,18 @@ class TestModules:
             [[0, "/icons/paused-16.png"], [7, "/icons/paused-16.png"], [0, "mcpb: paused"], [0, ""]],
         ]
 
+    def test_a_visit_that_starts_the_worker_keeps_the_visits_of_the_last_one(self, modules: Tab) -> None:
+        visited = modules.evaluate("""load("tab_visits.js").then(async ({ TabVisits }) => {
+            await chrome.storage.session.set({ visited: [10, 11] });
+            const visits = new TabVisits();
+            visits.activated(12, 1);
+            visits.removed(11, { windowId: 2, isOfClient: true });
+            await visits.load();
+            const { visited } = await chrome.storage.session.get("visited");
+            return [visited, [10, 11, 12].map((tabId) => visits.has(tabId))];
+        })""")
+        assert visited == [[10, 12], [True, False, True]]
+
     def test_an_upgrade_reloads_once_for_each_version_and_never_while_busy(self, modules: Tab) -> None:
         modules.evaluate(PLAYED_UPGRADE)
         here = modules.evaluate("chrome.runtime.getManifest().version")
