@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+import extension
 from install.browsers import Kind
 from install.extension_files import MANIFEST, UnpackedError, extension_identity, name_version, read_files
 from install.ledger import digest_of
@@ -121,6 +122,8 @@ def _outcome_of(earlier: bytes, manifest: bytes) -> Outcome:
 def _check_owner(directory: Path, files: Mapping[str, bytes], before: Files) -> None:
     """Reject a directory that is not free, not an earlier copy, and not the beginning of one."""
     ours = extension_identity(files[MANIFEST])
+    if _is_source(directory):
+        raise UnpackedError(f"{directory} is the source of the extension: name another directory")
     links = [directory / parent for name in files for parent in Path(name).parents]
     if any(link.is_symlink() or (link.exists() and not link.is_dir()) for link in links):
         raise _foreign_directory(directory, ours)
@@ -131,6 +134,14 @@ def _check_owner(directory: Path, files: Mapping[str, bytes], before: Files) -> 
     if is_users and (identity == ours or (not identity and _has_only(directory, before))):
         return
     raise _foreign_directory(directory, ours)
+
+
+def _is_source(directory: Path) -> bool:
+    """Return whether a directory is a checkout's, or the one that copies are made from, or below it."""
+    sources = [Path(path).resolve() for path in extension.__path__]
+    here = directory.resolve()
+    is_checkout = here.name == "extension" and (here.parent / "pyproject.toml").exists()
+    return is_checkout or any(here.is_relative_to(source) for source in sources)
 
 
 def _foreign_directory(directory: Path, identity: str) -> UnpackedError:

@@ -189,7 +189,7 @@ if "$python" -I -m bridge --version >/dev/null 2>&1; then
             ${purge:+"So do the settings and the logs, in spite of --purge: that installation uses them."}
     else
         is_known=yes
-        left=$(remains)
+        left=$(remains 2>/dev/null) || left= # an earlier version does not know
     fi
 else
     say "The mcpb in $prefix does not start, so it cannot unregister itself. If browsers still know it:" \

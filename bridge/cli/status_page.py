@@ -48,7 +48,14 @@ def show_or_serve_page(state: Path, config: Config, *, opens: bool) -> None:
         except click.ClickException as error:
             error.show()
 
-    run_server(config, on_served)
+    run_server(_for_this_machine(config), on_served)
+
+
+def _for_this_machine(config: Config) -> Config:
+    """Return a configuration whose server only this machine reaches: the user asked for a page, no more."""
+    http = msgspec.structs.replace(config.http, host=HttpSettings().host, socket="")
+    channel = msgspec.structs.replace(config.existing_channel, publish=False)
+    return msgspec.structs.replace(config, http=http, existing_channel=channel)
 
 
 def show_page(server: ServeRecord, state: Path, settings: HttpSettings, *, opens: bool) -> None:

@@ -192,8 +192,8 @@ class NamedSession:
             if self._busy > 1:
                 await stream.send_all(encode_line(Rejection(message="the session is in use")))
                 return
-            self.is_continued = True
             await stream.send_all(encode_line(self._continued_session()))
+            self.is_continued = True
         if isinstance(request, EndSession | RetireHolder):
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()

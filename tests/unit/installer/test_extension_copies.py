@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+import extension as installed_extension
 from bridge.cli.group import main
 from install import extension_copies
 from install.extension_copies import find_copies, removable_copies, remove_copy, update_copy
@@ -78,6 +79,18 @@ def test_the_user_chooses_another_directory_which_is_updated_from_then_on(
     assert extension().output.startswith(f"The extension is in {chosen}\n")
     assert version_name(chosen) != first
     assert not (home / "mcpb-extension").exists()
+
+
+def test_the_source_of_the_extension_is_no_place_for_a_copy(home: Path, tmp_path: Path) -> None:
+    """Both have the key of a copy, and an uninstallation would remove them."""
+    checkout = tmp_path / "clone/extension"
+    checkout.mkdir(parents=True)
+    (checkout.parent / "pyproject.toml").touch()
+    (checkout / "manifest.json").write_bytes(read_files("chromium")["manifest.json"])
+    for directory in (checkout, Path(installed_extension.__path__[0])):
+        with pytest.raises(UnpackedError, match="is the source of the extension"):
+            update_copy(home / ".mcpb", directory, "chromium")
+    assert [path.name for path in checkout.iterdir()] == ["manifest.json"]
 
 
 def test_with_mcpb_home_the_copy_stays_in_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
