@@ -40,6 +40,6 @@ class EventNotes:
         `may_read` returns whether the session may read texts of an origin.
         """
         notes, self.notes = self.notes, []
-        told = [(note.text, note) if may_read(note.origin) else (note.without, None) for note in notes]
-        text = "".join(f" {sentence}" for sentence, _ in told if sentence)
-        return text, [Quote(note.quoted, note.origin) for _, note in told if note and note.quoted]
+        readable = [(note.text, note) if may_read(note.origin) else (note.without, None) for note in notes]
+        text = "".join(f" {sentence}" for sentence, _ in readable if sentence)
+        return text, [Quote(note.quoted, note.origin) for _, note in readable if note and note.quoted]

@@ -87,7 +87,8 @@ async def find_located(context: CallContext, page: Page, given: str | int | Name
     while True:
         frames = readable_frames(context, await page.find_frames())[:MAX_FRAMES]
         found = await _look_in_frames(page, frames, locator)
-        if found.found or trio.current_time() >= until:
+        # A frame of another site may have a likeness of what the page itself has not shown yet.
+        if _has_own(found, frames[0].origin) or trio.current_time() >= until:
             break
         await trio.sleep(LOOK_S)
     if found.found != 1:
@@ -95,6 +96,11 @@ async def find_located(context: CallContext, page: Page, given: str | int | Name
     ((frame, element),) = found.elements
     is_own = frame.origin == frames[0].origin
     return LocatedElement(Ref(element.ref, frame.number), frame, "" if is_own else frame.origin)
+
+
+def _has_own(found: _Candidates, origin: str) -> bool:
+    """Return whether an element that fits is in a frame of this origin."""
+    return any(frame.origin == origin for frame, _ in found.elements)
 
 
 async def _look_in_frames(page: Page, frames: Sequence[Frame], locator: Locator) -> _Candidates:

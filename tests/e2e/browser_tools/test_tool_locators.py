@@ -171,6 +171,19 @@ def test_elements_of_frames_are_named_and_a_frame_of_another_origin_is_told(
     assert re.search(r'^button "Press other" \[f\d+\.\d+\]', said, re.MULTILINE)
 
 
+def test_a_frame_of_another_origin_does_not_get_ahead_of_the_page_s_own_element(tools: Tools) -> None:
+    """The page shows its button half a second after the call has begun to look for it."""
+    tab = tools.look(tools.open_site("frames.html"))
+    tab.evaluate("""addEventListener("message", () => setTimeout(() => {
+        const button = document.createElement("button");
+        button.textContent = "Press other";
+        document.body.append(button);
+    }, 500))""")
+    tab.evaluate("postMessage('begin', '*')")
+    said = refuse_click(tools, 'button "Press other"')
+    assert said.startswith("2 elements fit button “Press other”. Nothing was done.")
+
+
 def test_elements_of_closed_shadow_roots_are_named(tools: Tools) -> None:
     tab = tools.look(tools.open_site("shadow.html"))
     click(tools, 'button "Press sealed"')
