@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 SEARCH = "ToolSearch"
 """Claude Code's tool that loads the definitions of deferred tools."""
+MAX_SEARCHES = 100
+"""For one name."""
 
 
 class ToolUse(NamedTuple):
@@ -90,9 +92,19 @@ class PlayedModel:
 
 
 def _is_deferred(name: str, request: dict[str, Any]) -> bool:
+    """Return whether to search: repeatedly, as this model thinks for no time until a page's tool has come."""
     known = {tool["name"] for tool in request["tools"] if not tool.get("defer_loading")}
+    if name in known or name in _loaded(request):
+        return False
     searched = [block["input"]["query"] for block in _blocks(request, "tool_use") if block["name"] == SEARCH]
-    return name not in known and f"select:{name}" not in searched
+    return searched.count(f"select:{name}") < MAX_SEARCHES
+
+
+def _loaded(request: dict[str, Any]) -> set[str]:
+    """Return the names that searches have found; a search without one has a text as its content."""
+    contents = [block.get("content") for block in _blocks(request, "tool_result")]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return {part["tool_name"] for part in parts if part["type"] == "tool_reference"}
 
 
 def _blocks(request: dict[str, Any], kind: str) -> list[dict[str, Any]]:
