@@ -106,10 +106,8 @@ class NamedSession:
         self._session = session
         self._calls = CommandCalls(router, session)
         self._socket = opened
-        self._busy = 0
-        """Connections whose request has no reply yet."""
         self._running = 0
-        """Requests of these that have begun."""
+        """Requests that have begun. A client repeats one that has not."""
         self.is_continued = False
         """True if another holder continues the session: its tabs are not to be released."""
         self._note_use()
@@ -132,7 +130,7 @@ class NamedSession:
         self._ended.set()
 
     def _idle_s(self) -> float:
-        return 0 if self._busy else trio.current_time() - self._used_at
+        return 0 if self._running else trio.current_time() - self._used_at
 
     async def _accept_clients(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -140,20 +138,11 @@ class NamedSession:
             await trio.serve_listeners(self._serve_client, [listener], handler_nursery=nursery)
 
     async def _serve_client(self, stream: trio.SocketStream) -> None:
-        with ExitStack() as until_reply:
-            self._busy += 1
-            until_reply.callback(self._end_busy)
-            await self._serve_connection(stream, until_reply)
-
-    def _end_busy(self) -> None:
-        self._busy -= 1
-
-    async def _serve_connection(self, stream: trio.SocketStream, until_reply: ExitStack) -> None:
         try:
             endpoint.check_peer(stream)
             await stream.send_all(encode_line(self._greeting()))
             if line := await _read_line(stream):
-                await self._serve_request(stream, _decode_request(line), until_reply)
+                await self._serve_request(stream, _decode_request(line))
         except EndpointError as error:
             _log.warning("rejected a connection: %s", error)
         except (msgspec.DecodeError, _RequestTooLongError) as error:
@@ -185,11 +174,9 @@ class NamedSession:
         session = self._session
         return ContinuedSession(id=session.id, profiles=sorted(session.profiles), directory=session.folder)
 
-    async def _serve_request(
-        self, stream: trio.SocketStream, request: named_sessions.Request, until_reply: ExitStack
-    ) -> None:
+    async def _serve_request(self, stream: trio.SocketStream, request: named_sessions.Request) -> None:
         if isinstance(request, RetireHolder):
-            if self._busy > 1:
+            if self._running:
                 await stream.send_all(encode_line(Rejection(message="the session is in use")))
                 return
             await stream.send_all(encode_line(self._continued_session()))
@@ -198,12 +185,14 @@ class NamedSession:
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()
             return
-        # From here on the client does not repeat the request.
-        await stream.send_all(encode_line(ProgressText()))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
-            await self._answer(stream, request, until_reply)
-            nursery.cancel_scope.cancel()
+        with ExitStack() as until_reply:
+            until_reply.enter_context(self._in_use())
+            # From here on the client does not repeat the request.
+            await stream.send_all(encode_line(ProgressText()))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
+                await self._answer(stream, request, until_reply)
+                nursery.cancel_scope.cancel()
 
     async def _answer(
         self, stream: trio.SocketStream, request: ListTools | CallTool, until_reply: ExitStack
@@ -218,7 +207,7 @@ class NamedSession:
             nursery.start_soon(_write_messages, stream, queued)
             async with messages:
                 # A client that has the reply sees the session as idle.
-                with until_reply, self._in_use():
+                with until_reply:
                     async with trio.open_nursery() as pulse:
                         pulse.start_soon(_send_pulse, messages)
                         reply = await self._reply_to(request, CallObserver(on_progress))

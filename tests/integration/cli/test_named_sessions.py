@@ -217,6 +217,19 @@ async def test_the_first_call_after_an_upgrade_continues_the_session_with_its_ta
         await until(lambda: tab not in shop.tabs)
 
 
+async def test_a_client_without_a_request_does_not_keep_a_session_from_being_replaced(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call("a", "tabs_create")
+    before = await sessions()
+    connection = named_sessions.find("a")
+    assert connection
+    with connection, monkeypatch.context() as upgraded:
+        upgraded.setattr(named_sessions, "CODE", "another version")
+        await run("call", "--session", "a", "tabs_context")
+    assert before["a"] != (await sessions())["a"]
+
+
 async def test_a_session_whose_call_runs_is_not_replaced(
     shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
