@@ -132,7 +132,8 @@ def _configure_qwen(home: Path, model_url: str, server: Server) -> Mapping[str, 
         "mcpServers": {SERVER: _settings_of_gemini(server)},
     }
     _write(home / ".qwen/settings.json", json.dumps(settings))
-    model = {"OPENAI_BASE_URL": f"{model_url}/v1", "OPENAI_MODEL": "played"}
+    # It withholds images from a model that it does not know.
+    model = {"OPENAI_BASE_URL": f"{model_url}/v1", "OPENAI_MODEL": "gpt-4o"}
     return {**model, "OPENAI_API_KEY": "none"}
 
 
@@ -208,8 +209,11 @@ def install_clients() -> None:
     Raises:
         subprocess.CalledProcessError: npm or pip failed; what they wrote is on stderr.
     """
-    options = ("--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
-    subprocess.run(["npm", "install", "--prefix", str(CLIENTS), *options], check=True)
+    npm = ("npm", "--prefix", str(CLIENTS), "--loglevel=error")
+    quiet = ("--no-package-lock", "--no-audit", "--no-fund")
+    subprocess.run([*npm, "install", "--ignore-scripts", *quiet], check=True)
+    # Its own script puts its program in place.
+    subprocess.run([*npm, "rebuild", "opencode-ai"], check=True)
     for name, requirement in REQUIREMENTS.items():
         python = CLIENTS / f"env-{name}/bin/python"
         if not python.exists():

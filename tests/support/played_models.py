@@ -140,9 +140,9 @@ class GenerateContent:
         return [tool["name"] for group in groups for tool in group.get("functionDeclarations", ())]
 
     def results(self, request: Json) -> list[Any]:
-        """See `ModelApi`."""
-        parts = [part for content in request["contents"] for part in content["parts"]]
-        return [part["functionResponse"] for part in parts if "functionResponse" in part]
+        """See `ModelApi`; images of a result are parts beside it."""
+        contents = [content["parts"] for content in request["contents"]]
+        return [parts for parts in contents if any("functionResponse" in part for part in parts)]
 
     def events(self, call: ToolUse | None) -> Iterable[Json]:
         """See `ModelApi`."""
