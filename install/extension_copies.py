@@ -1,15 +1,17 @@
 """Copies of the extension in directories that browsers load: where they are, their update and removal.
 
 `state/extensions.json` of mcpb's home has the digest of each written file. It is written before the files, so
-that the next run knows the remains of an interrupted one. Files of others in a copy stay.
+that the next run knows the remains of an interrupted one. Files of others in a copy stay, and a file that the
+user has edited gets another name.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,6 +31,7 @@ NAMES: Mapping[Kind, str] = {"chromium": "mcpb-extension", "firefox": "mcpb-exte
 """Names of the usual directories in the user's home: file choosers do not hide them."""
 _MAX_RECORD_BYTES = 1024 * 1024
 _LARGEST_FILE_BYTES = 8 * 1024 * 1024
+_EDITED_SUFFIX = ".orig"
 
 Files = Mapping[str, tuple[str, ...]]
 """Digests that each written file of a copy may have, by its path in the directory; two during an update."""
@@ -50,6 +53,8 @@ class ExtensionCopy:
     directory: Path
     kind: Kind
     outcome: Outcome = "unchanged"
+    edited_files: tuple[Path, ...] = ()
+    """Files that the user had edited, under the names that this update gave them."""
 
 
 def usual_directory(home: Path, kind: Kind) -> Path:
@@ -72,11 +77,13 @@ def find_copies(home: Path) -> list[ExtensionCopy]:
 def update_copy(home: Path, directory: Path, kind: Kind) -> ExtensionCopy:
     """Write the extension into a directory, the manifest last: a browser reloads the copy when it changes.
 
-    Every file is replaced atomically, and only if its content differs.
+    No file is replaced before the drafts of all are written, and none whose content is the same.
 
     Raises:
-        UnpackedError: the directory belongs to another program or user, or cannot be written.
+        UnpackedError: the directory belongs to another program or user, its path is not UTF-8, or it cannot
+            be written.
     """
+    _check_encoding(directory)
     files = read_files(kind)
     if kind == "chromium":
         files = name_version(files)
@@ -102,12 +109,23 @@ def _update(home: Path, directory: Path, kind: Kind, files: Mapping[str, bytes])
     if written != _CopyRecord(kind, now):
         _write_record(home, {**record, str(directory): _CopyRecord(kind, during)})
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in [*sorted(files.keys() - {MANIFEST}), MANIFEST]:
-        _write_file(directory / name, files[name])
-    _remove_earlier_files(directory, files, before, owns_all=directory.parent == home)
+    edited = _write_files(directory, files, written.files if written else None)
+    # An earlier mcpb, which wrote no record, owned whole directories in its home.
+    _remove_earlier_files(directory, files, before, owns_all=not written and directory.parent == home)
     if written != _CopyRecord(kind, now):
         _write_record(home, {**record, str(directory): _CopyRecord(kind, now)})
-    return ExtensionCopy(directory, kind, _outcome_of(earlier, files[MANIFEST]))
+    return ExtensionCopy(directory, kind, _outcome_of(earlier, files[MANIFEST]), tuple(edited))
+
+
+def _check_encoding(directory: Path) -> None:
+    try:
+        str(directory).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(directory).decode(errors="backslashreplace")
+        raise UnpackedError(
+            f"{shown} is not UTF-8, and the list of copies can hold nothing else. Name another directory "
+            "with --directory DIR."
+        ) from None
 
 
 def _outcome_of(earlier: bytes, manifest: bytes) -> Outcome:
@@ -164,11 +182,34 @@ def _read_manifest(directory: Path) -> bytes:
     return untrusted_files.whole(directory / MANIFEST, _LARGEST_FILE_BYTES) or b""
 
 
-def _write_file(path: Path, content: bytes) -> None:
-    if untrusted_files.whole(path, len(content)) == content and not path.is_symlink():
-        return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    private_files.replace(path, content, is_durable=path.name == MANIFEST)
+def _write_files(directory: Path, files: Mapping[str, bytes], before: Files | None) -> list[Path]:
+    """Replace the files whose content differs, and return edited ones under their new names.
+
+    Without a record (`before` is None) edited files look like those of another version, and are replaced.
+    """
+    changed = {name: directory / name for name in files if not _has_content(directory / name, files[name])}
+    edited = []
+    with ExitStack() as drafts:
+        for name, path in changed.items():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_files.write_draft(path, files[name], is_durable=name == MANIFEST)
+            drafts.callback(private_files.draft_of(path).unlink, missing_ok=True)
+        for name, path in sorted(changed.items(), key=lambda item: item[0] == MANIFEST):
+            if before is not None and os.path.lexists(path) and not _holds(path, before.get(name, ())):
+                edited.append(path.rename(_free_name(path)))
+            private_files.publish_draft(path)
+    return edited
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    return untrusted_files.whole(path, len(content)) == content and not path.is_symlink()
+
+
+def _free_name(path: Path) -> Path:
+    """Return a name beside a file for the version that the user has edited."""
+    suffixes = itertools.chain([""], map(str, itertools.count(2)))
+    names = (path.with_name(f"{path.name}{_EDITED_SUFFIX}{suffix}") for suffix in suffixes)
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _remove_earlier_files(
@@ -179,8 +220,7 @@ def _remove_earlier_files(
         name = str(path.relative_to(directory))
         if name not in files and (owns_all or _holds(path, before.get(name, ()))):
             path.unlink()
-            with suppress(OSError):  # it is not empty
-                path.parent.rmdir()
+            _remove_empty_directories(directory, [name])
 
 
 # ── Removal ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,10 +246,16 @@ def remove_copy(directory: Path, files: Files) -> bool:
         return False
     for path in sorted(_walk(directory), key=lambda path: path.name == MANIFEST):
         path.unlink()
-    for path in sorted(directory.rglob("*"), reverse=True):
-        path.rmdir()
-    directory.rmdir()
+    _remove_empty_directories(directory, files)
     return True
+
+
+def _remove_empty_directories(directory: Path, names: Iterable[str]) -> None:
+    """Remove the directories of files that were in a copy, as far as nothing else is in them."""
+    parents = {directory / parent for name in names for parent in Path(name).parents}
+    for path in sorted(parents, reverse=True):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
 
 
 def _has_only(directory: Path, files: Files) -> bool:

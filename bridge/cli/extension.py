@@ -97,6 +97,8 @@ def _print_copies(kind: Kind, copies: Sequence[ExtensionCopy], loaded: Sequence[
     from native_host.system.program_name import command_name
 
     directories = [copy.directory for copy in copies]
+    for path in (path for copy in copies for path in copy.edited_files):
+        click.echo(f"A file that you had edited was replaced. Your version: {path}")
     for copy in copies:
         browsers = dict.fromkeys(each.browser for each in loaded if each.directory == copy.directory)
         if browsers:
@@ -151,7 +153,13 @@ def _print_json(copies: Sequence[ExtensionCopy], loaded: Sequence[LoadedExtensio
 
     shown = {
         "copies": [
-            {"directory": str(copy.directory), "kind": copy.kind, "outcome": copy.outcome} for copy in copies
+            {
+                "directory": str(copy.directory),
+                "kind": copy.kind,
+                "outcome": copy.outcome,
+                "editedFiles": list(map(str, copy.edited_files)),
+            }
+            for copy in copies
         ],
         "loaded": [
             {"browser": each.browser, "directory": str(each.directory) if each.directory else None}

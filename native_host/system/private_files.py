@@ -201,6 +201,16 @@ def replace(path: Path, content: bytes, *, is_durable: bool = True) -> None:
     Raises:
         PrivateFileError: it cannot be written; the earlier file stays.
     """
+    write_draft(path, content, is_durable=is_durable)
+    publish_draft(path)
+
+
+def write_draft(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+    """Write the draft of a file, which `publish_draft` puts in its place; arguments as for `replace`.
+
+    Raises:
+        PrivateFileError: it cannot be written; no draft stays.
+    """
     draft = draft_of(path)
     try:
         draft.unlink(missing_ok=True)  # a process that was killed may have left one
@@ -209,6 +219,20 @@ def replace(path: Path, content: bytes, *, is_durable: bool = True) -> None:
             file.flush()
             if is_durable:
                 os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise PrivateFileError(path, f"cannot be written: {error.strerror}") from error
+
+
+def publish_draft(path: Path) -> None:
+    """Replace a file by its draft.
+
+    Raises:
+        PrivateFileError: it cannot be replaced; no draft stays.
+    """
+    draft = draft_of(path)
+    try:
         draft.rename(path)
     except OSError as error:
         with suppress(OSError):
@@ -217,7 +241,7 @@ def replace(path: Path, content: bytes, *, is_durable: bool = True) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """Return the name under which `replace` writes."""
+    """Return the name of a file's draft."""
     return path.with_name(f"{path.name}.new")
 
 

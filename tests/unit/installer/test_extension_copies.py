@@ -144,7 +144,7 @@ def test_an_extension_from_elsewhere_is_named(home: Path, tmp_path: Path) -> Non
 def test_as_json(home: Path) -> None:
     chromium, copy = use(home / ".config/chromium"), home / "mcpb-extension"
     assert json.loads(extension("--json").output) == {
-        "copies": [{"directory": str(copy), "kind": "chromium", "outcome": "new"}],
+        "copies": [{"directory": str(copy), "kind": "chromium", "outcome": "new", "editedFiles": []}],
         "loaded": [],
         "registered": False,
     }
@@ -189,18 +189,60 @@ def test_the_manifest_is_written_last_and_an_interrupted_copy_is_completed_or_re
 
 
 def fail_at(number: int, copy: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let the disk be full when so many files of the copy are written."""
-    replace = private_files.replace
-    written: list[Path] = []
+    """Let the disk fail when so many files of the copy are replaced."""
+    publish = private_files.publish_draft
+    replaced: list[Path] = []
 
-    def replace_or_fail(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+    def publish_or_fail(path: Path) -> None:
         if copy in path.parents:
-            if len(written) == number:
+            if len(replaced) == number:
                 raise PrivateFileError(path, "cannot be written: No space left on device")
-            written.append(path)
-        replace(path, content, is_durable=False)
+            replaced.append(path)
+        publish(path)
 
-    patch.setattr(private_files, "replace", replace_or_fail)
+    patch.setattr(private_files, "publish_draft", publish_or_fail)
+
+
+def test_a_full_disk_leaves_every_file_of_the_earlier_version(
+    home: Path, layout: HomeLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, write = home / "mcpb-extension", private_files.write_draft
+    update_copy(layout.path, copy, "chromium")
+    earlier = content_of(copy)
+
+    def fill_disk(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+        if path.name == "zz.js":
+            raise PrivateFileError(path, "cannot be written: No space left on device")
+        write(path, content, is_durable=is_durable)
+
+    with monkeypatch.context() as patch:
+        change_files(patch, **{"popup/popup.css": b"", "zz.js": b""})
+        patch.setattr(private_files, "write_draft", fill_disk)
+        with pytest.raises(UnpackedError, match="No space left"):
+            update_copy(layout.path, copy, "chromium")
+    assert content_of(copy) == earlier
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    paths = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+
+
+def test_files_that_the_user_has_edited_get_another_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = home / "mcpb-extension"
+    extension()
+    for content, kept in ((b"green", "popup/popup.css.orig"), (b"blue", "popup/popup.css.orig2")):
+        (copy / "popup/popup.css").write_bytes(content)
+        shown = extension().output
+        assert shown.startswith(f"A file that you had edited was replaced. Your version: {copy / kept}\n")
+        assert (copy / kept).read_bytes() == content
+    (copy / "popup/popup.css").unlink()
+    (copy / "popup/popup.css").symlink_to(home)
+    change_files(monkeypatch, **{"popup/popup.css": b"red"})
+    shown = json.loads(extension("--json").output)
+    assert shown["copies"][0]["editedFiles"] == [str(copy / "popup/popup.css.orig3")]
+    assert (copy / "popup/popup.css.orig3").is_symlink()
+    assert (copy / "popup/popup.css").read_bytes() == b"red"
 
 
 def test_files_of_an_earlier_version_go_and_files_of_the_user_stay(
@@ -208,7 +250,7 @@ def test_files_of_an_earlier_version_go_and_files_of_the_user_stay(
 ) -> None:
     copy = home / "mcpb-extension"
     with monkeypatch.context() as patch:
-        change_files(patch, **{"old/part.js": b"1", "kept.js": b"2"})
+        change_files(patch, **{"old/deep/part.js": b"1", "kept.js": b"2"})
         update_copy(layout.path, copy, "chromium")
     (copy / "notes.txt").write_text("mine")
     (copy / "kept.js").write_text("mine, too")
@@ -216,6 +258,17 @@ def test_files_of_an_earlier_version_go_and_files_of_the_user_stay(
     assert not (copy / "old").exists()
     assert (copy / "notes.txt").read_text() == "mine"
     assert (copy / "kept.js").read_text() == "mine, too"
+
+
+def test_a_path_that_is_not_utf_8_is_rejected(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = CliRunner().invoke(main, ["extension", "--directory", str(home / "\udcff")])
+    live_in(home / "\udcff", monkeypatch)
+    usual = CliRunner().invoke(main, ["extension"])
+    for done in (named, usual):
+        assert isinstance(done.exception, SystemExit)
+        assert done.exit_code == 1
+        assert "\\xff" in done.output
+    assert not list(home.rglob("manifest.json"))
 
 
 @pytest.mark.parametrize("kind", ["link", "file", "diary", "linked part"])
@@ -248,6 +301,14 @@ def test_an_uninstallation_removes_an_unchanged_copy(home: Path) -> None:
     shown = uninstall().output
     assert f"{home}/mcpb-extension/  (the extension)" in shown
     assert list(home.iterdir()) == []
+
+
+def test_an_uninstallation_leaves_directories_of_the_user(home: Path) -> None:
+    extension()
+    (home / "mcpb-extension/popup/mine").mkdir()
+    uninstall()
+    paths = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
+    assert paths == ["mcpb-extension", "mcpb-extension/popup", "mcpb-extension/popup/mine"]
 
 
 @pytest.mark.parametrize("change", ["a file", "another content", "a link"])
