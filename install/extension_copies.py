@@ -172,7 +172,7 @@ def _foreign_directory(directory: Path, identity: str) -> UnpackedError:
 
 
 def _is_copy(directory: Path, kind: Kind) -> bool:
-    if directory.is_symlink() or not directory.is_dir():
+    if untrusted_files.link(directory) or not untrusted_files.is_folder(directory):
         return False
     ours = extension_identity(read_files(kind)[MANIFEST])
     return extension_identity(_read_manifest(directory)) == ours
@@ -231,7 +231,7 @@ def removable_copies(home: Path) -> tuple[dict[Path, Files], list[Path]]:
     unchanged, changed = {}, []
     for path, written in _read_record(home).items():
         directory = Path(path)
-        if directory.is_symlink() or not directory.is_dir():
+        if untrusted_files.link(directory) or not untrusted_files.is_folder(directory):
             continue
         if _has_only(directory, written.files):
             unchanged[directory] = written.files

@@ -53,6 +53,8 @@ prefix=$data/mcpb
 bin=$HOME/.local/bin
 yes=
 extension=
+# As `mcpb extension` chooses it.
+usual_extension=${MCPB_HOME:-$HOME/mcpb-}${MCPB_HOME:+/}extension
 
 usage="usage: install.sh [--yes] [--prefix DIR] [--extension DIR]"
 
@@ -84,7 +86,8 @@ Installs mcpb from this clone, or upgrades it, registers it with your browsers a
   --yes, -y        register with browsers without asking; otherwise the plan is shown first
   --prefix DIR     a new or an empty folder to install into, in place of
                    $prefix
-  --extension DIR  a folder for the extension, in place of $HOME/mcpb-extension
+  --extension DIR  a folder for the extension, in place of
+                   $usual_extension
   --help, -h       show this
 
 The commands are $bin/mcpb and mcpb-bridge there. PYTHON in the environment names
@@ -282,11 +285,8 @@ else
     [ "$ended" -eq 0 ] || say "mcpb is installed. Nothing new was registered with browsers."
 fi
 say ""
-if [ -n "$extension" ]; then
-    "$mcpb" extension --directory "$extension"
-else
-    "$mcpb" extension
-fi
+copied=0
+"$mcpb" extension ${extension:+--directory "$extension"} || copied=$?
 # has_client: whether the settings of a client that mcpb knows have it.
 has_client() {
     "$current/bin/python" -I -c '
@@ -305,4 +305,5 @@ case :$PATH: in
 *) say "" "To type mcpb without its path, add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;
 esac
 # A user has read the refusal; a script gets an exit code, unless there is no browser yet (3).
-[ -z "$yes" ] || [ "$ended" -eq 3 ] || exit "$ended"
+[ -z "$yes" ] || [ "$ended" -eq 0 ] || [ "$ended" -eq 3 ] || exit "$ended"
+[ "$copied" -eq 0 ] || exit "$copied"

@@ -43,7 +43,7 @@ _PATH_KEYS = "Cmd+Shift+G" if sys.platform == "darwin" else "Ctrl+L"
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where to copy it (default: ~/mcpb-extension).",
+    help="Where to copy it (default: ~/mcpb-extension, or below $MCPB_HOME).",
 )
 @click.option(
     "--zip",
@@ -76,6 +76,7 @@ def extension(*, is_firefox: bool, directory: Path | None, zip_file: Path | None
 def _update_copies(kind: Kind, named: Path | None, *, as_json: bool) -> None:
     from install.checks.loaded_extensions import find_loaded
     from install.extension_copies import find_copies, update_copy, usual_directory
+    from install.extension_files import UnpackedError
     from install.machine import this_machine
     from native_host.system.home_layout import mcpb_home
 
@@ -85,11 +86,18 @@ def _update_copies(kind: Kind, named: Path | None, *, as_json: bool) -> None:
     wanted = [Path(os.path.abspath(named))] if named else []  # noqa: PTH100  (keeps links, removes `..`)
     if not wanted and not any(each.directory in known for each in loaded):
         wanted = [each for each in known if each.parent != home] or [usual_directory(home, kind)]
-    copies = [update_copy(home, directory, kind) for directory in dict.fromkeys([*wanted, *known])]
+    copies, problems = [], []
+    for directory in dict.fromkeys([*wanted, *known]):
+        try:
+            copies.append(update_copy(home, directory, kind))
+        except UnpackedError as error:  # the other copies are updated all the same
+            problems.append(str(error))
     if as_json:
         _print_json(copies, loaded)
-    else:
+    elif copies:
         _print_copies(kind, copies, loaded)
+    if problems:
+        raise click.ClickException("\nError: ".join(problems))
 
 
 def _print_copies(kind: Kind, copies: Sequence[ExtensionCopy], loaded: Sequence[LoadedExtension]) -> None:
@@ -128,8 +136,8 @@ def _describe_loaded(copy: ExtensionCopy, browsers: str) -> str:
             return f"{place}, and reloads it: nothing to do."
         case "needs reload":
             return (
-                f"{place}, where it is new now. Reload it, this once: open chrome://extensions and click the "
-                "round arrow of mcpb."
+                f"{place}, which has another version now. Reload it, this once: open chrome://extensions and "
+                "click the round arrow of mcpb."
             )
 
 

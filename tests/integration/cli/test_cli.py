@@ -638,6 +638,7 @@ def test_extension_replaces_an_earlier_copy_as_a_whole(mcpb_home: Path) -> None:
     copy = mcpb_home / "extension"
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
     (copy / "of_an_older_version.js").touch()
+    (mcpb_home / "state/extensions.json").unlink()  # an earlier mcpb wrote none
     assert CliRunner().invoke(main, ["extension"]).exit_code == 0
     assert not (copy / "of_an_older_version.js").exists()
     assert (copy / "content" / "content_script.js").is_file()

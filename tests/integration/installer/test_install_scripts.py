@@ -497,6 +497,18 @@ def test_a_script_that_said_yes_is_told_when_something_stands_in_the_way(person:
     assert person.version().startswith("mcpb ")
 
 
+def test_a_directory_that_the_extension_cannot_use_fails_the_script_after_the_other_steps(
+    person: Person,
+) -> None:
+    (person.home / "extension").mkdir()
+    (person.home / "extension/diary.txt").touch()
+    done = person.run(INSTALL, "--yes", "--extension", "extension")
+    assert done.returncode == 1
+    assert "extension is not a copy of the extension" in done.stdout
+    assert "claude mcp add" in done.stdout
+    assert len(person.manifests) == 1
+
+
 def test_how_to_load_the_extension_stands_after_the_registration_and_names_no_command_that_was_run(
     person: Person,
 ) -> None:

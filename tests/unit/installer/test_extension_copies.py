@@ -135,6 +135,23 @@ def test_a_loaded_copy_needs_nothing_or_the_one_reload_that_is_named(
     assert "Load unpacked" not in shown
 
 
+def test_a_copy_that_cannot_be_updated_keeps_no_other_from_its_update(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = home / "bad", home / "good"
+    for directory in (bad, good):
+        extension("--directory", directory)
+    (bad / "worker").rename(home / "worker")
+    (bad / "worker").touch()
+    change_files(monkeypatch, **{"new.js": b"export {};"})
+    done = CliRunner().invoke(main, ["extension"])
+    assert done.exit_code == 1
+    assert done.output.startswith(f"The extension is in {good}\n")
+    assert f"Error: {bad} is not a copy" in done.output
+    assert (good / "new.js").is_file()
+    assert not (bad / "new.js").exists()
+
+
 def test_an_extension_from_elsewhere_is_named(home: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone/extension"
     load(use(home / ".config/chromium"), clone)
