@@ -213,19 +213,24 @@ def uninstall_native_host(*, purge: bool, dry_run: bool, yes: bool, as_json: boo
         )
         plan.notes += _also_read_by(asked.choice.find_sharing(targets))
     else:
+        usual = asked.usual_targets(_read_ledger(lambda: planning.ledger_of(home, read_place)))
+        kept = asked.belongings(home, purge=purge)
         unchanged, changed = removable_copies(home.path) if asked.level == "user" else ({}, [])
         plan = _read_ledger(
             lambda: uninstall_plan.plan_uninstall(
                 home,
-                asked.usual_targets(planning.ledger_of(home, read_place)),
+                usual,
                 read_place,
-                kept=asked.belongings(home, purge=purge),
+                kept=kept,
                 folders=asked.folders(home),
                 sessions=asked.sessions(),
-                copies=unchanged,
+                # --purge removes a copy in mcpb's home as a whole.
+                copies={directory: files for directory, files in unchanged.items() if directory not in kept},
             )
         )
-        plan.notes += [f"{directory} has been changed, and stays" for directory in changed]
+        plan.notes += [
+            f"{directory} has been changed, and stays" for directory in changed if directory not in kept
+        ]
         plan.notes += asked.running_holds(home) if plan.steps else []
     plan.notes += _of_another_installation(home) if plan.steps else []
     _carry_out(plan, "Nothing of mcpb is registered here.", dry_run=dry_run, yes=yes, as_json=as_json)

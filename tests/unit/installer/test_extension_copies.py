@@ -343,6 +343,20 @@ def test_an_uninstallation_leaves_a_changed_copy_and_says_so(home: Path, change:
     assert (copy / "manifest.json").is_file()
 
 
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_purging_removes_a_copy_in_mcpb_s_home_as_a_whole_and_says_it_once(
+    home: Path, layout: HomeLayout, is_edited: bool
+) -> None:
+    update_copy(layout.path, layout.extension, "chromium")
+    if is_edited:
+        (layout.extension / "notes.txt").touch()
+    shown = uninstall("--purge").output
+    assert [line.strip() for line in shown.splitlines() if str(layout.extension) in line] == [
+        f"remove  {layout.extension}/  (whatever is in it)"
+    ]
+    assert not layout.path.exists()
+
+
 def test_a_copy_that_changes_behind_the_plan_stays(home: Path, layout: HomeLayout) -> None:
     extension()
     copy = home / "mcpb-extension"
