@@ -20,8 +20,16 @@ import msgspec
 
 import extension
 from install.browsers import Kind
-from install.extension_files import MANIFEST, UnpackedError, extension_identity, name_version, read_files
+from install.extension_files import (
+    MANIFEST,
+    UnpackedError,
+    extension_identity,
+    name_version,
+    read_files,
+    read_manifest,
+)
 from install.ledger import digest_of
+from native_host import __version__
 from native_host.system import private_files, untrusted_files
 from native_host.system.home_layout import HomeLayout, is_home_chosen, user_home
 from native_host.system.private_files import PrivateFileError
@@ -44,6 +52,10 @@ class _CopyRecord(msgspec.Struct, frozen=True):
 
     kind: Kind
     files: Files
+
+
+class _ExtensionManifest(msgspec.Struct):
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,20 @@ def find_copies(home: Path) -> list[ExtensionCopy]:
     earlier: list[tuple[Path, Kind]] = [(layout.extension, "chromium"), (layout.firefox_extension, "firefox")]
     known = dict.fromkeys([*recorded, *earlier])
     return [ExtensionCopy(path, kind) for path, kind in known if _is_copy(path, kind)]
+
+
+def find_current_kinds(home: Path) -> frozenset[Kind]:
+    """Return the kinds of browsers that have copies, all of this version."""
+    versions: dict[Kind, set[str]] = {}
+    for copy in find_copies(home):
+        versions.setdefault(copy.kind, set()).add(_read_version(copy.directory))
+    return frozenset(kind for kind, found in versions.items() if found == {__version__})
+
+
+def _read_version(directory: Path) -> str:
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(_read_manifest(directory) or b"{}", type=_ExtensionManifest).version
+    return ""
 
 
 def update_copy(home: Path, directory: Path, kind: Kind) -> ExtensionCopy:
@@ -174,8 +200,7 @@ def _foreign_directory(directory: Path, identity: str) -> UnpackedError:
 def _is_copy(directory: Path, kind: Kind) -> bool:
     if untrusted_files.link(directory) or not untrusted_files.is_folder(directory):
         return False
-    ours = extension_identity(read_files(kind)[MANIFEST])
-    return extension_identity(_read_manifest(directory)) == ours
+    return extension_identity(_read_manifest(directory)) == extension_identity(read_manifest(kind))
 
 
 def _read_manifest(directory: Path) -> bytes:

@@ -28,13 +28,21 @@ class UnpackedError(Exception):
 
 def read_files(kind: Kind) -> dict[str, bytes]:
     """Return the content of each file of the extension by its path below the extension's directory."""
-    source = Path(next(iter(extension.__path__)))
+    source = _source_directory()
     paths = sorted(path for path in source.rglob("*") if path.is_file())
     names = {path.relative_to(source): path for path in paths}
     files = {str(name): path.read_bytes() for name, path in names.items() if not _is_cache(name)}
-    if kind == "firefox":
-        files[MANIFEST] = _encode_manifest(firefox_manifest(json.loads(files[MANIFEST])))
-    return files
+    return {**files, MANIFEST: read_manifest(kind)}
+
+
+def read_manifest(kind: Kind) -> bytes:
+    """Return the manifest of the extension for a kind of browser."""
+    content = (_source_directory() / MANIFEST).read_bytes()
+    return content if kind == "chromium" else _encode_manifest(firefox_manifest(json.loads(content)))
+
+
+def _source_directory() -> Path:
+    return Path(next(iter(extension.__path__)))
 
 
 def _is_cache(name: Path) -> bool:

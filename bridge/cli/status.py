@@ -66,6 +66,8 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
     from bridge.config.loader import rules_digest
     from bridge.diagnostics.status_snapshot import LocalState, Rules
     from bridge.diagnostics.status_snapshot import make_status as read_status
+    from install.extension_copies import find_current_kinds
+    from native_host.system.home_layout import mcpb_home
 
     config, _ = load_for_reading()
     ready = True
@@ -85,7 +87,7 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
                 _read_servers(),
                 sessions,
                 rules,
-                _read_copied_versions(),
+                find_current_kinds(mcpb_home()),
             )
             found = read_status(hub.router, hub.links, local)
             ready = found["ready"]
@@ -155,14 +157,6 @@ def _read_servers() -> list[dict[str, Any]]:
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     return [msgspec.to_builtins(record) for record in all_running(HomeLayout(mcpb_home()).state.path)]
-
-
-def _read_copied_versions() -> dict[bool, str]:
-    """Return the versions of the extension's copies in mcpb's home; True for Firefox."""
-    from bridge.diagnostics.observation import read_copied_version
-    from native_host.system.home_layout import mcpb_home
-
-    return {kind: read_copied_version(mcpb_home(), is_firefox=kind) for kind in (False, True)}
 
 
 def _read_sessions() -> list[dict[str, Any]]:

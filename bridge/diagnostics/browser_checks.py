@@ -14,6 +14,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.registry import Browser, Registry
 from bridge.origins import get_host, get_web_origin
 from bridge.state.pause_control import Target, short_id
+from install.browsers import Kind
 from install.findings import (
     Command,
     Finding,
@@ -80,15 +81,16 @@ class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     browser_version: str = ""
 
     @property
-    def is_firefox(self) -> bool:
-        """By how it names extensions."""
-        return bool(self.caller) and not self.caller.startswith("chrome-extension://")
+    def kind(self) -> Kind:
+        """Kind of the browser, by how it names extensions."""
+        is_firefox = self.caller and not self.caller.startswith("chrome-extension://")
+        return "firefox" if is_firefox else "chromium"
 
     @property
     def title(self) -> str:
         """For people."""
         called = f"{self.brand} {self.browser_version.partition('.')[0]}".strip()
-        return called or ("Firefox" if self.is_firefox else "a Chromium browser")
+        return called or ("Firefox" if self.kind == "firefox" else "a Chromium browser")
 
 
 class UnlinkedHost(LinkedHost, frozen=True, kw_only=True):
@@ -143,16 +145,16 @@ def observe_browsers(
 
 
 def findings_of(
-    browser: ObservedBrowser, where: Part, now: float = 0.0, copied: str = ""
+    browser: ObservedBrowser, where: Part, now: float = 0.0, *, is_copied: bool = False
 ) -> Iterator[Finding]:
     """Find faults between this browser and the tools of its pages.
 
-    `where` is the browser's name in the report, `now` is in seconds since the epoch, `copied` is the version
-    of the extension's copy in mcpb's home.
+    `where` is the browser's name in the report, `now` is in seconds since the epoch. `is_copied`: all
+    copies of the extension are of this version.
     """
     found = [*_host_findings(browser)]
     if not browser.is_channel:
-        found += [*_extension_findings(browser, now, copied), *_page_findings(browser)]
+        found += [*_extension_findings(browser, now, is_copied=is_copied), *_page_findings(browser)]
     for finding in found:
         yield msgspec.structs.replace(finding, where=where)
 
@@ -264,7 +266,7 @@ def _host_findings(browser: ObservedBrowser) -> Iterator[Finding]:
         )
 
 
-def _extension_findings(browser: ObservedBrowser, now: float, copied: str) -> Iterator[Finding]:
+def _extension_findings(browser: ObservedBrowser, now: float, *, is_copied: bool) -> Iterator[Finding]:
     page = _extensions_page(browser)
     if not browser.brand:
         template = "the native host runs, but the extension behind it sends no hello. Reload it on {page}"
@@ -279,7 +281,7 @@ def _extension_findings(browser: ObservedBrowser, now: float, copied: str) -> It
     if not browser.sites_allowed:
         yield _kept_out(browser)
     if browser.extension_version != __version__:
-        yield _other_version(browser, is_copied=copied == __version__)
+        yield _other_version(browser, is_copied=is_copied)
     if browser.trouble:
         yield _trouble_finding(browser.trouble, now)
 
@@ -296,14 +298,15 @@ def _kept_out(browser: ObservedBrowser) -> Finding:
 
 def _other_version(browser: ObservedBrowser, *, is_copied: bool) -> Finding:
     """Return the finding about an extension of another version; a copy of this version needs no command."""
-    remedy = "Reload the extension on {page}" if is_copied else "Run the command, then reload it on {page}"
+    update = mcpb_command("extension", *["--firefox"] * (browser.kind == "firefox"))
+    steps = "Reload the extension on {page}" if is_copied else "Run the command, then reload it on {page}"
     return Finding(
         code=FindingCode.EXTENSION_OLD,
         hop="extension",
         level="warning",
-        template=f"the extension is version {{version}}, this is mcpb {__version__}. {remedy}",
+        template=f"the extension is version {{version}}, this is mcpb {__version__}. {steps}",
         values={"version": public_value(browser.extension_version), "page": _extensions_page(browser)},
-        command=None if is_copied else mcpb_command("extension", *["--firefox"] * browser.is_firefox),
+        command=None if is_copied else update,
     )
 
 
@@ -399,5 +402,5 @@ def _list_tabs(tabs: Sequence[SeenTab]) -> Part:
 
 def _extensions_page(browser: LinkedHost) -> Value:
     return public_value(
-        "about:debugging#/runtime/this-firefox" if browser.is_firefox else "chrome://extensions"
+        "about:debugging#/runtime/this-firefox" if browser.kind == "firefox" else "chrome://extensions"
     )

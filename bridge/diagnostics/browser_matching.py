@@ -10,6 +10,7 @@ import msgspec
 
 from bridge.diagnostics.browser_checks import LinkedHost, ObservedBrowser, UnlinkedHost
 from bridge.state.pause_control import Target
+from install.browsers import Kind
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
@@ -43,8 +44,8 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     published: Sequence[PublishedSocket] = ()
     paused: Sequence[Target] = ()
     """Sites that the user has paused, and connected clients."""
-    copied: Mapping[bool, str] = {}
-    """Version of the copy of the extension in mcpb's home: True for Firefox, False for Chromium."""
+    current_copies: frozenset[Kind] = frozenset()
+    """Kinds of browsers whose copies of the extension are all of this version."""
     details: Mapping[Hop, Part] = {}
     fixed: Sequence[Part] | None = None
     """Results of `--fix`; None without it."""
@@ -132,8 +133,7 @@ def _title_of(host: LinkedHost, looked: Observations) -> str:
     """By its process; a confined browser's host is started by another one: then by kind and brand."""
     if title := name_of_process(host.browser_pid, looked.files).text:
         return title
-    kind = "firefox" if host.is_firefox else "chromium"
-    titles = [target.title for target in looked.files.targets if target.kind == kind]
+    titles = [target.title for target in looked.files.targets if target.kind == host.kind]
     if len(titles) == 1 and not looked.is_partial:
         return titles[0]
     return next((title for title in titles if host.brand and host.brand in title), host.title)

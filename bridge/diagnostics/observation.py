@@ -33,8 +33,8 @@ from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
 from install.checks.environment import Environment, command_name, examine_environment, this_environment
 from install.checks.existing_channel import Channel, channel_holders, existing_channels
-from install.checks.manifest_lookup import LARGEST_MANIFEST_BYTES
 from install.checks.running_browsers import RunningBrowser, hosts_started_by
+from install.extension_copies import find_current_kinds
 from install.findings import (
     Command,
     Finding,
@@ -66,7 +66,6 @@ from native_host.protocol.validation_errors import describe_problem
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.problem import Problem
-from native_host.system.untrusted_files import whole
 
 
 async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
@@ -93,7 +92,7 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
         seen=replies.seen,
         unlinked=replies.unlinked,
         paused=replies.paused,
-        copied={kind: read_copied_version(home, is_firefox=kind) for kind in (False, True)},
+        current_copies=find_current_kinds(home),
         hosts={browser: host for host, browser in hosts.items()},
         channels=_find_channels(machine, files.running, channel, is_partial=bool(names)),
         is_attached=channel.attach,
@@ -181,20 +180,6 @@ def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
         pauses.refresh()
     registry.set_stored_pauses(pauses.changes)
     return [target for target in paused_targets(registry) if target.site or target.title]
-
-
-def read_copied_version(home: Path, *, is_firefox: bool) -> str:
-    """Return the version of the copy that `mcpb extension` made; empty without one."""
-    layout = HomeLayout(home)
-    directory = layout.firefox_extension if is_firefox else layout.extension
-    content = whole(directory / "manifest.json", LARGEST_MANIFEST_BYTES)
-    with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(content or b"{}", type=_ExtensionManifest).version
-    return ""
-
-
-class _ExtensionManifest(msgspec.Struct):
-    version: str = ""
 
 
 def _is_clear(router: Router, links: NativeLinks) -> bool:

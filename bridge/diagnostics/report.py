@@ -277,8 +277,8 @@ def _live_findings(
     stopped = {finding.where.text for finding in judged if finding.level == "fault"}
     for browser in browsers:
         for profile in browser.profiles:
-            copied = looked.copied.get(profile.is_firefox, "")
-            findings = findings_of(profile, browser.name, looked.now, copied)
+            is_current = profile.kind in looked.current_copies
+            findings = findings_of(profile, browser.name, looked.now, is_copied=is_current)
             yield from _add_profile(findings, profile if len(browser.profiles) > 1 else None)
         yield from (unlinked_finding(host, browser.name) for host in browser.unlinked)
         is_silent = not (browser.profiles or browser.unlinked) and browser.title not in stopped

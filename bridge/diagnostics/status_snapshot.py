@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from bridge.hub.rules.pauses import Pauses
 from bridge.hub.tool_search import search_entries
 from bridge.state.audit_log import format_time
 from bridge.state.pause_control import short_id, title_of
+from install.browsers import Kind
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import (
     MAX_NOTICE_CHARS,
@@ -64,8 +65,8 @@ class LocalState(NamedTuple):
     sessions: Sequence[Mapping[str, Any]] = ()
     """Open named sessions, each a `native_host.ipc.named_sessions.Greeting`."""
     rules: Rules | None = None
-    copied: Mapping[bool, str] = {}
-    """See `Observations.copied`."""
+    current_copies: Container[Kind] = ()
+    """See `Observations.current_copies`."""
 
 
 def make_status(router: Router, links: Problems, local: LocalState = LocalState()) -> dict[str, Any]:  # noqa: B008
@@ -99,7 +100,7 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         "calls": list(local.calls),
         "problems": [*_config_problems(local.rules), *(problem.text for problem in links.problems.values())],
         "otherRules": list(_other_rules(registry, local.rules)),
-        "notes": list_notes(router, local.copied),
+        "notes": list_notes(router, local.current_copies),
     }
     found["missing"] = "" if _has_tools(found) else _find_missing(router, local.channels)
     found["obstacle"] = find_obstacle(found, _config_problem(local.rules))
@@ -115,7 +116,7 @@ def _has_tools(found: Mapping[str, Any]) -> bool:
 
 
 def _describe_server(server: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
-    """Describe a running `mcpb serve`; without a browser nothing tells its clients."""
+    """Describe a running `mcpb serve`; browsers report its clients, whose number is None without one."""
     browsers = registry.browsers()
     clients = [
         client for browser in browsers[:1] for client in browser.clients if client.pid == server["pid"]

@@ -5,21 +5,22 @@ The notes are findings of `mcpb doctor` that need neither a round trip to a brow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from bridge.diagnostics.browser_checks import findings_of, observe_browsers, paused_finding
 from bridge.hub.router import Router
 from bridge.state.pause_control import paused_targets
+from install.browsers import Kind
 from install.findings import Finding, public_value
 from native_host.protocol.untrusted_text import MAX_NOTICE_CHARS, MAX_TITLE_CHARS, single_line
 from native_host.system.problem import Problem
 
 
-def list_notes(router: Router, copied: Mapping[bool, str]) -> list[dict[str, str]]:
+def list_notes(router: Router, current_copies: Container[Kind]) -> list[dict[str, str]]:
     """Return what limits connected browsers: pauses, other versions, tabs to reload, withdrawn access.
 
-    `copied` is `Observations.copied`.
+    `current_copies` is `Observations.current_copies`.
     """
     return [
         {
@@ -27,17 +28,17 @@ def list_notes(router: Router, copied: Mapping[bool, str]) -> list[dict[str, str
             "text": single_line(finding.text, MAX_NOTICE_CHARS),
             "command": finding.command.text if finding.command else "",
         }
-        for finding in _find_limits(router, copied)
+        for finding in _find_limits(router, current_copies)
     ]
 
 
-def _find_limits(router: Router, copied: Mapping[bool, str]) -> Iterator[Finding]:
+def _find_limits(router: Router, current_copies: Container[Kind]) -> Iterator[Finding]:
     registry = router.registry
     observed = observe_browsers(registry, router.catalog, {})
     for browser in observed:
         if browser.brand:
-            copy = copied.get(browser.is_firefox, "")
-            findings = findings_of(browser, public_value(browser.title), copied=copy)
+            name, is_current = public_value(browser.title), browser.kind in current_copies
+            findings = findings_of(browser, name, is_copied=is_current)
             yield from (finding for finding in findings if finding.level != "note")
     if observed:
         targets = [target for target in paused_targets(registry) if target.site or target.title]
@@ -45,7 +46,7 @@ def _find_limits(router: Router, copied: Mapping[bool, str]) -> Iterator[Finding
 
 
 def make_verdict(found: Mapping[str, Any]) -> str:
-    """Return the sentence about a status whose other members are complete."""
+    """Return the verdict on a status, whose other members are complete."""
     if obstacle := found["obstacle"]:
         text = f"Not ready: {obstacle}"
         return Problem(text, *obstacle.commands) if isinstance(obstacle, Problem) else text

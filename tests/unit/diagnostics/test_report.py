@@ -363,16 +363,13 @@ def test_a_chain_that_works_and_is_paused_names_what_is_paused_and_how_to_resume
     )
 
 
-@pytest.mark.parametrize(
-    ("copied", "command"),
-    [({}, "mcpb extension"), ({False: "0.2.0"}, ""), ({False: "0.0.9"}, "mcpb extension")],
-)
+@pytest.mark.parametrize(("current_copies", "command"), [({"firefox"}, "mcpb extension"), ({"chromium"}, "")])
 def test_a_chain_with_an_extension_of_another_version_works_but_for_its_reload(
-    copied: Mapping[bool, str], command: str
+    current_copies: set[Kind], command: str
 ) -> None:
     """A copy of this version is there already: only the reload is left."""
     old = hello(extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.0.9"))
-    found = judged(CHROMIUM, seen=[seen(old, *one_page("getCart"))], copied=copied)
+    found = judged(CHROMIUM, seen=[seen(old, *one_page("getCart"))], current_copies=current_copies)
     (finding,) = found.findings
     assert (finding.code, finding.level, finding.command) == ("extension-old", "warning", command)
     assert "But Chromium: the extension is version 0.0.9" in found.verdict

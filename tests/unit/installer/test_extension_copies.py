@@ -14,7 +14,13 @@ from click.testing import CliRunner, Result
 import extension as installed_extension
 from bridge.cli.group import main
 from install import extension_copies
-from install.extension_copies import find_copies, removable_copies, remove_copy, update_copy
+from install.extension_copies import (
+    find_copies,
+    find_current_kinds,
+    removable_copies,
+    remove_copy,
+    update_copy,
+)
 from install.extension_files import UnpackedError, name_version, read_files
 from installer_home import live_in, uninstall, use
 from native_host.protocol.wire import EXTENSION_ID
@@ -150,6 +156,17 @@ def test_a_copy_that_cannot_be_updated_keeps_no_other_from_its_update(
     assert f"Error: {bad} is not a copy" in done.output
     assert (good / "new.js").is_file()
     assert not (bad / "new.js").exists()
+
+
+def test_copies_are_current_if_all_of_their_kind_have_this_version(home: Path, layout: HomeLayout) -> None:
+    assert find_current_kinds(layout.path) == set()
+    for name in ("one", "other"):
+        update_copy(layout.path, home / name, "chromium")
+    update_copy(layout.path, home / "firefox", "firefox")
+    assert find_current_kinds(layout.path) == {"chromium", "firefox"}
+    manifest = json.loads((home / "one/manifest.json").read_bytes())
+    (home / "one/manifest.json").write_text(json.dumps({**manifest, "version": "0.0.9"}))
+    assert find_current_kinds(layout.path) == {"firefox"}
 
 
 def test_an_extension_from_elsewhere_is_named(home: Path, tmp_path: Path) -> None:
