@@ -381,12 +381,13 @@ async def _end_on_signal(speaking: trio.CancelScope) -> None:
             speaking.cancel()
 
 
-def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
+def serve_http(config: Config, on_ready: Callable[[str, Path | None], None]) -> None:
     """Run `mcpb serve`: speak MCP over HTTP until a signal arrives.
 
     Args:
         config: configuration with the final `http` and `existing_channel`.
-        tell: is called once clients can connect, with the server's URL and the path of the published socket.
+        on_ready: is called once clients can connect, with the server's URL and the path of the published
+            socket.
 
     Raises:
         ListenError: the address is not available.
@@ -394,10 +395,10 @@ def serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None
         PrivateFileError: the state directory is not private.
     """
     log_file.configure_logging(_state_directory())
-    trio.run(_serve_http, config, tell)
+    trio.run(_serve_http, config, on_ready)
 
 
-async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) -> None:
+async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], None]) -> None:
     # Only `mcpb serve` needs these modules.
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
     from bridge.frontends.existing_channel.channel_server import TRANSPORT, ChannelServer, device_id  # noqa: PLC0415
@@ -462,7 +463,7 @@ async def _serve_http(config: Config, tell: Callable[[str, Path | None], None]) 
                     page.routes(),
                     tokens.is_valid,
                 )
-                tell(url, channel.path if channel else None)
+                on_ready(url, channel.path if channel else None)
                 async with trio.open_nursery() as fronts:
                     if channel:
                         fronts.start_soon(channel_front.serve, channel.listener, stopped)

@@ -1,8 +1,8 @@
-# The user's home, for install.sh and uninstall.sh, which source this file and define `fail`.
+# Check of the user's home, for install.sh and uninstall.sh, which source this file and define `fail`.
 # shellcheck shell=sh
 
-# check_home: end where mcpb would follow another home than HOME (native_host/system/home_layout.py), or
-# another MCPB_HOME in another directory.
+# check_home: fail unless HOME is a directory of this user and MCPB_HOME is unset or absolute. Otherwise mcpb
+# would use another home than these scripts (native_host/system/home_layout.py).
 check_home() {
     case ${HOME:-} in
     /*) ;;

@@ -35,7 +35,7 @@ quoted() {
 
 clone_scripts=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 if ! [ -f "$clone_scripts/progress.sh" ] || ! grep -q '^name = "mcpb"' "$clone_scripts/../pyproject.toml" 2>/dev/null; then
-    fail "install.sh installs the clone of mcpb that it lies in, and it lies in no clone." \
+    fail "$clone_scripts is not the install directory of a clone of mcpb." \
         "Clone mcpb, then run install/install.sh there. Nothing was changed."
 fi
 # shellcheck source-path=SCRIPTDIR source=home.sh

@@ -68,8 +68,8 @@ def serve(
     )
 
 
-def run_server(config: Config, tell: Callable[[str, Path | None], None]) -> None:
-    """Run the server until Ctrl-C; `tell` is that of `serve_http`.
+def run_server(config: Config, on_ready: Callable[[str, Path | None], None]) -> None:
+    """Run the server until Ctrl-C; `on_ready` is that of `serve_http`.
 
     Raises:
         click.ClickException: it cannot run; the text has the remedy.
@@ -79,7 +79,7 @@ def run_server(config: Config, tell: Callable[[str, Path | None], None]) -> None
             "mcpb serve is disabled: remove enabled = false below [http] in config.toml"
         )
     try:
-        serve_http(config, tell)
+        serve_http(config, on_ready)
     except ListenError as error:
         raise click.ClickException(f"{error}{_listen_remedy(error.fault, config.http.port)}") from None
     except (TokenError, PrivateFileError) as error:

@@ -109,10 +109,10 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
 
 def _show_web_page(*, opens: bool) -> None:
     from bridge.app import load_configuration
-    from bridge.cli.status_page import show_or_serve_page
+    from bridge.cli.status_page import open_or_serve_page
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
-    show_or_serve_page(HomeLayout(mcpb_home()).state.path, load_configuration(), opens=opens)
+    open_or_serve_page(HomeLayout(mcpb_home()).state.path, load_configuration(), opens=opens)
 
 
 def _recent_calls() -> list[dict[str, Any]]:

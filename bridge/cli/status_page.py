@@ -26,29 +26,29 @@ ANSWER_S = 5.0
 _MAX_BYTES = 64 * 1024
 
 
-def show_or_serve_page(state: Path, config: Config, *, opens: bool) -> None:
+def open_or_serve_page(state: Path, config: Config, *, opens: bool) -> None:
     """Open the status page of the running server, or of one that runs until Ctrl-C.
 
     Raises:
         click.ClickException: there is no page to open; the text has the remedy.
     """
     if server := find_running(state):
-        show_page(server, state, config.http, opens=opens)
+        open_page(server, state, config.http, opens=opens)
         return
 
-    def on_served(url: str, _published: Path | None) -> None:
+    def report_ready(url: str, _published: Path | None) -> None:
         click.echo(f"No mcpb serve was running. This command serves {url} until Ctrl-C.")
         # The server accepts connections once this function has returned.
-        threading.Thread(target=show_served, daemon=True).start()
+        threading.Thread(target=open_own_page, daemon=True).start()
 
-    def show_served() -> None:
+    def open_own_page() -> None:
         try:
             if served := find_running(state):
-                show_page(served, state, config.http, opens=opens)
+                open_page(served, state, config.http, opens=opens)
         except click.ClickException as error:
             error.show()
 
-    run_server(_for_this_machine(config), on_served)
+    run_server(_for_this_machine(config), report_ready)
 
 
 def _for_this_machine(config: Config) -> Config:
@@ -58,7 +58,7 @@ def _for_this_machine(config: Config) -> Config:
     return msgspec.structs.replace(config, http=http, existing_channel=channel)
 
 
-def show_page(server: ServeRecord, state: Path, settings: HttpSettings, *, opens: bool) -> None:
+def open_page(server: ServeRecord, state: Path, settings: HttpSettings, *, opens: bool) -> None:
     """Open the status page of a server in a browser, or print its link.
 
     Raises:

@@ -84,7 +84,7 @@ def find_connection_problem(
     return Problem.combine(files() or _NO_BROWSER, channel())
 
 
-def _find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
+def find_missing(router: Router, channels: Sequence[Mapping[str, Any]]) -> str:
     """Return the missing connection of a reader, which uses no holder; each channel describes itself."""
     if any(channel["holder"] for channel in channels) and not router.registry.all_browsers():
         return _ONLY_A_CHANNEL

@@ -212,12 +212,12 @@ def unlinked_host(record: Record, problem: LinkProblem | None) -> UnlinkedHost:
         brand=single_line(record.browser, MAX_TITLE_CHARS),
         reason=problem.text if problem else "it accepts the connection and says nothing",
         is_final=problem is not None and problem.is_final,
-        command=_remedy(problem.text) if problem else None,
+        command=_find_command(problem.text) if problem else None,
     )
 
 
-def _remedy(text: str) -> Command | None:
-    """Return the command of mcpb that a problem names; a host's word is not passed on as another command."""
+def _find_command(text: str) -> Command | None:
+    """Return the mcpb command of a problem; None for another program, whose name a host may have sent."""
     name, *arguments = text.commands[0].split() if isinstance(text, Problem) and text.commands else [""]
     return mcpb_command(*arguments) if name == "mcpb" else None
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridge import __version__
-from bridge.diagnostics.connection_problem import Problems, _find_missing
+from bridge.diagnostics.connection_problem import Problems, find_missing
 from bridge.diagnostics.status_verdict import find_obstacle, list_notes, make_verdict
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
@@ -102,7 +102,7 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         "otherRules": list(_other_rules(registry, local.rules)),
         "notes": list_notes(router, local.current_copies),
     }
-    found["missing"] = "" if _has_tools(found) else _find_missing(router, local.channels)
+    found["missing"] = "" if _has_tools(found) else find_missing(router, local.channels)
     found["obstacle"] = find_obstacle(found, _config_problem(local.rules))
     found["ready"] = not found["obstacle"]
     found["verdict"] = make_verdict(found)

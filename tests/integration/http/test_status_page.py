@@ -730,17 +730,17 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return opened
 
 
-async def show_page(served: Served, state: Path, token: str = TOKEN, *, opens: bool = True) -> None:
+async def open_page(served: Served, state: Path, token: str = TOKEN, *, opens: bool = True) -> None:
     """As the command does, while the server runs in this process."""
     record = ServeRecord(pid=os.getpid(), url=f"{served.url}/", started_at=0)
     settings = HttpSettings(auth_token=token)
-    await trio.to_thread.run_sync(partial(page_command.show_page, record, state, settings, opens=opens))
+    await trio.to_thread.run_sync(partial(page_command.open_page, record, state, settings, opens=opens))
 
 
 async def test_the_command_opens_the_page_and_does_not_say_the_code(
     served: Served, short_tmp: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await show_page(served, short_tmp / "state")
+    await open_page(served, short_tmp / "state")
     assert capsys.readouterr().out == f"The status page is open in your browser: {served.url}/\n"
     (link,) = opened
     assert (await served.client.get(link)).status_code == 303
@@ -750,7 +750,7 @@ async def test_the_command_opens_the_page_and_does_not_say_the_code(
 async def test_where_nothing_is_to_be_opened_the_link_is_printed(
     served: Served, short_tmp: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await show_page(served, short_tmp / "state", opens=False)
+    await open_page(served, short_tmp / "state", opens=False)
     link = capsys.readouterr().out.split()[-1]
     assert opened == []
     assert (await served.client.get(link)).status_code == 303
@@ -770,7 +770,7 @@ async def test_without_a_browser_the_link_is_printed(
         return answer
 
     monkeypatch.setattr("webbrowser.open", open_in_browser)
-    await show_page(served, short_tmp / "state")
+    await open_page(served, short_tmp / "state")
     assert f"{served.url}/open?code=" in capsys.readouterr().out
 
 
@@ -779,10 +779,10 @@ async def test_the_command_sends_the_token_that_is_needed(
 ) -> None:
     with trio.fail_after(30):
         async with serving(page) as served:
-            await show_page(served, short_tmp / "state")
+            await open_page(served, short_tmp / "state")
             assert len(opened) == 1
             with pytest.raises(click.ClickException, match="the token is not valid"):
-                await show_page(served, short_tmp / "state", token="another")
+                await open_page(served, short_tmp / "state", token="another")
 
 
 async def test_where_nothing_serves_the_command_serves_the_page_until_ctrl_c(mcpb_home: Path) -> None:
@@ -812,7 +812,7 @@ def test_a_server_that_does_not_answer_is_named(short_tmp: Path) -> None:
         url = f"http://localhost:{gone.getsockname()[1]}/"
     record = ServeRecord(pid=os.getpid(), url=url, started_at=0)
     with pytest.raises(click.ClickException) as refused:
-        page_command.show_page(record, short_tmp / "state", HttpSettings(), opens=False)
+        page_command.open_page(record, short_tmp / "state", HttpSettings(), opens=False)
     assert f"mcpb serve (pid {os.getpid()}) does not answer at {url}" in str(refused.value)
 
 

@@ -549,7 +549,7 @@ def test_a_script_without_a_clone_around_it_installs_nothing(person: Person, tmp
     alone = Path(shutil.copy(INSTALL, tmp_path))
     done = person.run(alone, "--yes")
     assert done.returncode == 1
-    assert "installs the clone of mcpb that it lies in" in done.stdout
+    assert f"{tmp_path} is not the install directory of a clone of mcpb." in done.stdout
     assert person.listing() == before
 
 
