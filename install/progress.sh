@@ -12,7 +12,7 @@ run_step() {
     step_log=$(mktemp)
     step_began=$(date +%s)
     if [ -t 2 ]; then
-        # It ends with the script, also with a killed one, and holds no lock of the script's.
+        # It polls the script's process, which may be killed, and closes 9, the descriptor of its lock.
         while kill -0 $$ 2>/dev/null; do
             printf '\r%s ... %s s' "$step" $(($(date +%s) - step_began)) >&2
             sleep 1 >/dev/null 2>&1
@@ -36,7 +36,11 @@ run_step() {
 
 # end_step: also for a script that ends in the middle of a step.
 end_step() {
-    [ -z "$ticker" ] || kill "$ticker" 2>/dev/null || true
+    if [ -n "$ticker" ]; then
+        kill "$ticker" 2>/dev/null || true
+        wait "$ticker" 2>/dev/null || true
+        printf '\n' >&2 || true # the prompt begins on a new line, unless the terminal has gone
+    fi
     [ -z "$step_log" ] || rm -f "$step_log"
     ticker=
     step_log=

@@ -517,6 +517,22 @@ def test_how_to_load_the_extension_stands_after_the_registration_and_names_no_co
     assert "Then run" not in said
 
 
+def test_a_script_that_is_interrupted_in_a_step_ends_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    progress = shlex.quote(str(ROOT / "install/progress.sh"))
+    script.write_text(f". {progress}\ntrap end_step EXIT\ntrap 'exit 130' INT\nrun_step Waiting sleep 60\n")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["/bin/sh", str(script)], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    shown = os.read(ours, 65536)
+    os.killpg(process.pid, signal.SIGINT)
+    shown += b"".join(_read_all(ours))
+    assert process.wait(SECONDS) == 130
+    assert re.fullmatch(rb"(\rWaiting \.\.\. \d+ s)+\r\n", shown)
+
+
 def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_adds_it(person: Person) -> None:
     person.environ["PATH"] = os.environ["PATH"]
     said = person.install("--yes")
