@@ -1,6 +1,6 @@
 """Exhausted resources of the system: no space on the disk, no free file descriptor.
 
-They are no fault of the program: users get one line, and no log gets a traceback of them.
+Each is reported in one line with its remedy. A traceback would name only the statement that met the limit.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 import resource
 
 _ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_USUAL_DESCRIPTORS = 1024
 
 
 def find_exhaustion(error: BaseException | None) -> OSError | None:
@@ -26,13 +27,24 @@ def find_exhaustion(error: BaseException | None) -> OSError | None:
 
 def describe_exhaustion(error: OSError) -> str:
     """Return the cause and the remedy in one line."""
-    if error.errno == errno.EMFILE:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return f"{error.strerror} (the limit is {limit}). To raise the limit, run: ulimit -n 1024"
-    if error.errno == errno.ENFILE:
-        return f"{error.strerror}. End other programs, then try again"
     where = f"{error.filename}: " if error.filename else ""
+    match error.errno:
+        case errno.EMFILE:
+            return f"{error.strerror} {_describe_descriptor_limit()}"
+        case errno.ENFILE:
+            return f"{error.strerror}. End other programs, then try again"
+        case errno.EFBIG:
+            return f"{where}{error.strerror}. To remove the limit of file sizes, run: ulimit -f unlimited"
     return f"{where}{error.strerror}. Free some space, then try again"
+
+
+def _describe_descriptor_limit() -> str:
+    limit, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(_USUAL_DESCRIPTORS, 2 * limit)
+    raised = wanted if highest == resource.RLIM_INFINITY else min(wanted, highest)
+    if raised > limit:
+        return f"(the limit is {limit}). To raise the limit, run: ulimit -n {raised}"
+    return f"(the limit is {limit}, the highest one for this user). End some MCP clients, then try again"
 
 
 class LogFormatter(logging.Formatter):

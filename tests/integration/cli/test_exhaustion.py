@@ -5,6 +5,7 @@ The limits of the kernel stand in for a full disk: a file that may not grow fail
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from native_host.system.exhaustion import describe_exhaustion
 from wire_peers import HOST_COMMAND, ORIGIN
 
 MCPB = [sys.executable, "-m", "bridge"]
@@ -97,6 +99,28 @@ def test_a_command_without_descriptors_has_one_line_and_no_traceback(
     assert "Logging error" not in said
     assert len([line for line in said.splitlines() if line.startswith("Error: ")]) <= 1
     assert drafts_below(mcpb_home) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "remedy"),
+    [
+        ((256, 4096), "run: ulimit -n 1024"),
+        ((1024, 1_048_576), "run: ulimit -n 2048"),
+        ((1024, resource.RLIM_INFINITY), "run: ulimit -n 2048"),
+        ((1024, 1500), "run: ulimit -n 1500"),
+        ((256, 256), "End some MCP clients, then try again"),
+    ],
+)
+def test_the_remedy_for_missing_descriptors_depends_on_the_limits(
+    limits: tuple[int, int], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    assert describe_exhaustion(OSError(errno.EMFILE, "Too many open files")).endswith(remedy)
+
+
+def test_the_remedy_for_a_limited_file_size_is_not_more_space() -> None:
+    text = describe_exhaustion(OSError(errno.EFBIG, "File too large", "audit.jsonl"))
+    assert text == "audit.jsonl: File too large. To remove the limit of file sizes, run: ulimit -f unlimited"
 
 
 @pytest.mark.parametrize("count", [6, 8, 10, 12])
