@@ -42,7 +42,7 @@ from native_host.ipc import endpoint
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system import malloc
-from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home
+from native_host.system.home_layout import HomeLayout, mcpb_home
 
 if TYPE_CHECKING:
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
@@ -277,8 +277,6 @@ def hold_session(
         session = msgspec.structs.replace(
             session, id=continued.id, profiles=set(continued.profiles), folder=continued.directory
         )
-    if is_home_chosen():
-        os.environ["MCPB_HOME"] = str(mcpb_home())  # it may be relative
     os.chdir("/")  # the directory of the first call may be removed while the session lasts
     try:
         trio.run(_hold_session, name, config, session, on_ready)

@@ -23,6 +23,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.framing import frame
 from native_host.protocol.wire import Code
 from native_host.system.exhaustion import describe_exhaustion, find_exhaustion
+from native_host.system.home_layout import relative_home
 from native_host.system.private_files import PrivateFileError
 
 gc.freeze()  # what has been imported stays: no collection has to walk through it, neither now nor later
@@ -39,7 +40,7 @@ def main() -> None:
     """Serve the browser that started this process.
 
     Exit codes: 0 the browser closed its end; 1 no endpoint; 2 not started by a browser, or by an extension
-    that was not registered with `mcpb install-native-host --extension-id`.
+    that was not registered with `mcpb install-native-host --extension-id`, or with a relative `MCPB_HOME`.
     """
     caller = _caller(sys.argv[1:])
     if caller is None:
@@ -58,6 +59,10 @@ def _serve_caller(caller: str) -> int:
     startup.log_to_stderr("mcpb-native-host")
     if caller not in _accepted_callers():
         return _refuse(browser_out, caller)
+    if home := relative_home():
+        text = f"MCPB_HOME is {home!r}, a relative path: clients would not find the native host"
+        _say_error(browser_out, Code.INTERNAL_ERROR, text, "mcpb install-native-host")
+        return 2
     return _serve(browser_in, browser_out, caller)
 
 

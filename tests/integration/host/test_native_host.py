@@ -381,6 +381,14 @@ def read_frame(process: subprocess.Popen[bytes]) -> Any:
     return msgspec.json.decode(process.stdout.read(size))
 
 
+def test_a_relative_home_is_reported_to_the_browser_with_the_command_that_sets_another() -> None:
+    with start_by_hand(ORIGIN, MCPB_HOME="mine") as process:
+        error = read_frame(process)
+        assert process.wait(timeout=EXIT_SECONDS) == 2
+    assert error["method"] == "host/error"
+    assert error["params"]["command"] == "mcpb install-native-host"
+
+
 @pytest.mark.parametrize(
     "last", [b"", frame(b"{}" * 50, "native")[:20]], ids=["between frames", "inside a frame"]
 )
