@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.holder_processes import HolderProcesses
     from native_host.existing_channel.published_socket import Publication
-    from native_host.ipc.named_sessions import ContinuedSession
 
 _QUIET_S = 3.0
 _RELEASE_S = 0.5
@@ -255,24 +254,27 @@ async def _open_hub_of_one(
             top.cancel_scope.cancel()
 
 
-def hold_session(
-    name: str,
-    on_ready: Callable[[], None],
-    continued: ContinuedSession | None = None,
-    *,
-    existing_channel: bool = False,
-) -> None:
+def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: bool = False) -> None:
     """Hold the named session of `mcpb call --session` until it ends; `on_ready`: it accepts calls.
 
-    `continued` is the session of a holder of other code, which it replaces.
+    It continues the session of a process that holds one of this name, unless that is in use and goes on.
 
     Raises:
         SystemExit: the configuration is unusable.
         PrivateFileError: no directory can be used for its socket.
+        SessionError: the process that holds the session does not end.
     """
+    # Only this process needs the module.
+    from native_host.ipc.named_sessions import HolderInUseError, retire_holder  # noqa: PLC0415
+
     log_file.configure_logging(_state_directory())
     config = load_configuration(existing_channel=existing_channel)
     session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
+    try:
+        continued = retire_holder(name)
+    except HolderInUseError:
+        on_ready()
+        return
     if continued:
         session = msgspec.structs.replace(
             session, id=continued.id, profiles=set(continued.profiles), folder=continued.directory

@@ -93,20 +93,16 @@ def _end_one(name: str, *, is_all: bool) -> str:
 @session.command(hidden=True)
 @click.argument("name")
 @click.option("--lock", type=int, metavar="N", help="Descriptor to close once the session accepts calls.")
-@click.option("--continued", metavar="JSON", help="Session that another holder has held.")
 @existing_channel_option
-def hold(name: str, *, lock: int | None, continued: str | None, existing_channel: bool) -> None:
+def hold(name: str, *, lock: int | None, existing_channel: bool) -> None:
     """Hold the session NAME until it ends: `mcpb call --session` starts this."""
-    import msgspec
-
     from bridge.app import hold_session
-    from native_host.ipc.named_sessions import ContinuedSession, SessionError, check_name
+    from native_host.ipc.named_sessions import SessionError, check_name
     from native_host.system.private_files import PrivateFileError
 
-    earlier = msgspec.json.decode(continued, type=ContinuedSession) if continued else None
     try:
         check_name(name)
-        hold_session(name, partial(_report_ready, lock), earlier, existing_channel=existing_channel)
+        hold_session(name, partial(_report_ready, lock), existing_channel=existing_channel)
     except (SessionError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -117,7 +113,8 @@ def _report_ready(lock: int | None) -> None:
 
     if lock is not None:
         os.close(lock)
-    os.write(1, READY)
+    with suppress(BrokenPipeError):  # the starter was killed, and the session goes on
+        os.write(1, READY)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nothing, descriptor)
@@ -126,7 +123,12 @@ def _report_ready(lock: int | None) -> None:
 
 def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: bool) -> Reply:
     """Ask a named session, opened if it is not yet, and show the progress of a call."""
-    from native_host.ipc.named_sessions import NotStartedError, SessionError, find_or_start
+    from native_host.ipc.named_sessions import (
+        NotStartedError,
+        SessionError,
+        find_or_start,
+        is_of_other_version,
+    )
     from native_host.system.private_files import PrivateFileError
 
     command = [*_HOLDER, name, *(["--existing-channel"] if existing_channel else [])]
@@ -134,6 +136,8 @@ def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: b
         for _ in range(_TRIES):
             replaced = partial(_report_replaced, name)
             with find_or_start(name, command, replaced) as connection, suppress(NotStartedError):
+                if is_of_other_version(connection.greeting):
+                    _report_other_version(name)
                 return connection.ask(request, show_progress)
         raise NotStartedError(name)
     except (SessionError, PrivateFileError) as error:
@@ -144,6 +148,11 @@ def _report_replaced(name: str) -> None:
     text = (
         f"Session {name} goes on in this version of mcpb, with its tabs. Read pages anew: refs have changed."
     )
+    click.echo(for_terminal(text, on=sys.stderr), err=True)
+
+
+def _report_other_version(name: str) -> None:
+    text = f"Session {name} runs in another version of mcpb. To use this one, run: mcpb session end {name}"
     click.echo(for_terminal(text, on=sys.stderr), err=True)
 
 

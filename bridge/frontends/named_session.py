@@ -167,6 +167,7 @@ class NamedSession:
             used_at=used_at,
             ends_at=None if used_at is None else used_at + IDLE_S,
             code=named_sessions.CODE,
+            installation=named_sessions.INSTALLATION,
             answers=True,
         )
 

@@ -5,8 +5,9 @@ connection begins with the holder's `Greeting` and carries one request, a `Progr
 begins with it and then at least every PULSE_S, and one reply. The process that calls waits, so this module
 blocks and needs no event loop.
 
-A holder goes on with the code that it was started from. The first command after an upgrade replaces an idle
-one by one of its own code, which continues the session with its tabs.
+A holder goes on with the code that it was started from. The first command after an upgrade starts a holder of
+its own code, which retires an idle one and continues its session with its tabs. A holder of another
+installation is used as it is: two installations would otherwise replace it in turns.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,6 +39,8 @@ DIRECTORY = "sessions"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 CODE = f"{__version__} {Path(__file__).resolve().parents[2]}"
 """Version and directory of this code: an upgrade changes at least one of them."""
+INSTALLATION = sys.prefix
+"""Environment of this code: an upgrade keeps its path."""
 READY = b"ready\n"
 """Output of a holder, once it accepts connections."""
 GREETING_S = 5.0
@@ -73,6 +77,10 @@ class UnresponsiveError(SessionError):
         """0 if the system does not say."""
 
 
+class HolderInUseError(SessionError):
+    """A holder serves a request and cannot be replaced now: use it as it is."""
+
+
 class NotStartedError(SessionError):
     """The session ended before it began with a request: the request can be sent again."""
 
@@ -96,6 +104,8 @@ class Greeting(Wire, kw_only=True):
     """Unix time at which the session ends if no call uses it; None while one runs."""
     code: str = ""
     """`CODE` of the holder."""
+    installation: str = ""
+    """`INSTALLATION` of the holder; empty for a version that cannot be retired."""
     answers: bool
     """False in a list of sessions: its process did not greet, so that only name and process are known."""
 
@@ -118,7 +128,7 @@ class EndSession(Wire, tag="endSession", tag_field="type"):
 
 
 class RetireHolder(Wire, tag="retireHolder", tag_field="type"):
-    """Request to end the holder, and not its session, unless another request is open."""
+    """Request of the next holder: end this one, and not its session, unless another request is open."""
 
 
 Request = ListTools | CallTool | EndSession | RetireHolder
@@ -277,9 +287,10 @@ class Connection:
         raise SessionError(f"{ended}. Run the command again")
 
     def retire(self) -> ContinuedSession | None:
-        """End a holder of other code, and wait for the end of its process; None: it is in use.
+        """End the holder, and wait for the end of its process; None if its session has ended meanwhile.
 
         Raises:
+            HolderInUseError: it serves another request.
             UnresponsiveError: it does not answer, or still runs after END_S.
         """
         self._stream.settimeout(END_S)
@@ -291,7 +302,9 @@ class Connection:
         except OSError:
             return None
         reply = _decode_retired(replies[0]) if replies else None
-        return reply if isinstance(reply, ContinuedSession) else None
+        if isinstance(reply, Rejection):
+            raise HolderInUseError(reply.message)
+        return reply
 
     def end(self) -> None:
         """End the session, and wait for the end of its process.
@@ -394,35 +407,57 @@ def find(name: str) -> Connection | None:
 def find_or_start(
     name: str, command: Sequence[str], on_replaced: Callable[[], None] = lambda: None
 ) -> Connection:
-    """Connect to a session, and first start its holder with `command` if no process of this code holds it.
+    """Connect to a session, and first start its holder with `command` if it has none, or an outdated one.
 
-    The command gets `--lock=N` as well, a descriptor that it closes once it accepts connections, and
-    `--continued=JSON` where it replaces a holder of other code.
+    The command gets `--lock=N` as well, a descriptor that it closes once the session accepts connections. It
+    retires an outdated holder itself, so that the session outlives an end of this process.
 
     Raises:
         SessionError: it is not a name, or the holder cannot be used or started.
         PrivateFileError: no directory can be used for its socket.
     """
-    if (connection := find(name)) and connection.greeting.code == CODE:
+    if (connection := find(name)) and not _is_replaceable(connection.greeting):
         return connection
     if connection:
         connection.close()
     # Two first calls at once start one holder.
     with _lock_sessions(prepare_directory()) as lock:
-        if connection := find(name):
-            if connection.greeting.code == CODE:
-                return connection
-            with connection:
-                continued = connection.retire()
-            if continued is None and (connection := find(name)):
-                return connection  # it is in use: a later call replaces it
-            if continued:
-                command = [*command, f"--continued={msgspec.json.encode(continued).decode()}"]
-                on_replaced()
+        if (outdated := find(name)) and not _is_replaceable(outdated.greeting):
+            return outdated
+        if outdated:
+            outdated.close()
         _start_holder(name, command, lock)
         if connection := find(name):
+            if outdated and outdated.greeting.pid != connection.greeting.pid:
+                on_replaced()
             return connection
     raise SessionError(f"the session {name} ended at once. To find out why, run: mcpb doctor")
+
+
+def _is_replaceable(holder: Greeting) -> bool:
+    """Return whether a holder is idle and has the code from before an upgrade of this installation."""
+    return holder.installation == INSTALLATION and holder.code != CODE and holder.used_at is not None
+
+
+def is_of_other_version(holder: Greeting) -> bool:
+    """Return whether a holder is of another version, and no command of this installation replaces it."""
+    return holder.installation != INSTALLATION and holder.code.partition(" ")[0] != __version__
+
+
+def retire_holder(name: str) -> ContinuedSession | None:
+    """End the process that holds a session, for the holder that continues it; None if no process holds it.
+
+    The starter excludes others.
+
+    Raises:
+        HolderInUseError: it serves another request.
+        SessionError: it cannot be used.
+    """
+    connection = find(name)
+    if connection is None:
+        return None
+    with connection:
+        return connection.retire()
 
 
 @contextmanager
@@ -454,14 +489,12 @@ def _start_holder(name: str, command: Sequence[str], lock: int) -> None:
         start_new_session=True,
     ) as process:
         assert process.stdout
-        try:
-            output = _read_until_closed(process.stdout.fileno(), time.monotonic() + START_S)
-            if output.endswith(READY):
-                process.returncode = 0  # it continues without a parent
-                return
-        finally:
-            if process.returncode is None:
-                process.kill()
+        # After Ctrl-C here the holder goes on: it may have retired another one.
+        output = _read_until_closed(process.stdout.fileno(), time.monotonic() + START_S)
+        if output.endswith(READY):
+            process.returncode = 0  # it continues without a parent
+            return
+        process.kill()
     text = output.decode(errors="replace").strip()
     raise SessionError(f"the session {name} cannot be started: {text or 'its process was not ready in time'}")
 

@@ -230,6 +230,53 @@ async def test_a_client_without_a_request_does_not_keep_a_session_from_being_rep
     assert before["a"] != (await sessions())["a"]
 
 
+async def test_an_upgrade_whose_command_is_killed_or_whose_configuration_is_invalid_loses_no_session(
+    shop: SimulatedBrowser, mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call("a", "navigate", f"url={SHOP}")
+    (tab,), before = await tab_ids("a"), await sessions()
+    owner = shop.tab(tab).state.owner
+    (mcpb_home / "config.toml").write_text("call_timeout_s = 'x'\n")
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(named_sessions, "CODE", "another version")
+        assert "call_timeout_s" in (await run("call", "--session", "a", "tabs_context")).output
+    assert await sessions() == before
+    (mcpb_home / "config.toml").unlink()
+    command = [sys.executable, "-I", "-m", "bridge", "session", "hold", "a"]
+    code = f"""
+import select, time
+from native_host.ipc import named_sessions
+named_sessions.CODE = "another version"
+select.select = lambda *_: print("started", flush=True) or time.sleep(60)
+named_sessions.find_or_start("a", {command!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as starter:
+        assert starter.stdout
+        await trio.to_thread.run_sync(starter.stdout.readline)
+        starter.kill()
+    with trio.fail_after(60):
+        await until(lambda: not proc.is_running(before["a"]))
+        while not await sessions():
+            pass  # the next holder starts
+    assert await tab_ids("a") == [tab]
+    assert shop.tab(tab).state.owner == owner
+
+
+async def test_a_session_of_another_installation_is_used_and_its_version_is_named(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call("a", BUY)
+    before = await sessions()
+    monkeypatch.setattr(named_sessions, "INSTALLATION", "/another")
+    monkeypatch.setattr(named_sessions, "CODE", "another directory")
+    assert (await run("call", "--session", "a", BUY)).stderr == ""
+    monkeypatch.setattr(named_sessions, "__version__", "0.0.9")
+    done = await run("call", "--session", "a", BUY)
+    assert done.stdout == "bought\n"
+    assert "run: mcpb session end a" in done.stderr
+    assert await sessions() == before
+
+
 async def test_a_session_whose_call_runs_is_not_replaced(
     shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
