@@ -97,9 +97,9 @@ def collect_commands(_home: Path) -> dict[str, Any]:
 def _flatten_commands(name: str, info: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     options = [each for each in info["params"] if each["param_type_name"] == "option"]
     for each in options:
-        if (
-            each["name"] == "help"
-        ):  # click keeps the names of its first use, by a test perhaps without the group
+        # click stores the names of its first use, which a test may have made without the group. Click 8.5
+        # calls the parameter otherwise than earlier versions.
+        if "--help" in each["opts"]:
             each["opts"] = main.context_settings["help_option_names"]
     arguments = [each for each in info["params"] if each["param_type_name"] == "argument"]
     found = {
