@@ -124,6 +124,11 @@ async def test_a_browser_reloads_what_mcpb_extension_has_updated(chain: Chain) -
         async with chain.browser(extension=directory) as browser:
             card = await open_card(browser)
             assert await card.version() == "0.2.0 (000000000000)"
+            worker = await worker_of(browser)
+            await worker.wait_until(
+                "chrome.alarms.get('upgrade').then((alarm) => alarm?.periodInMinutes === 1)"
+            )
             await chain.mcpb("extension")
+            await worker.evaluate("void chrome.alarms.create('upgrade', { when: Date.now() })")
             await wait_version(card, current)
             assert await card.errors() == []
