@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +46,22 @@ class Terminal:
         """Run a command of mcpb."""
         return self.run(sys.executable, "-m", "bridge", *arguments)
 
-    def plan(self) -> Any:
-        """Return the plan of a registration, which is not applied."""
+    @cached_property
+    def wrapper(self) -> Any:
+        """The planned step that writes the wrapper; nothing is applied."""
         profile = ["--user-data-dir", str(self.directory / "profile")]
         done = self.mcpb("install-native-host", "--dry-run", "--json", *profile)
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        (step,) = (step for step in json.loads(done.stdout)["steps"] if step["path"].endswith("native-host"))
+        return step
 
     def installer_home(self) -> Path:
         """Return the home in which the installer puts the wrapper."""
-        (wrapper,) = (step["path"] for step in self.plan()["steps"] if step["path"].endswith("native-host"))
-        return Path(wrapper).parents[1]
+        return Path(self.wrapper["path"]).parents[1]
 
     def host_home(self, browser: Mapping[str, str]) -> Path:
         """Return the home of the host that a browser with these variables starts by the wrapper."""
-        (wrapper,) = (step for step in self.plan()["steps"] if step["path"].endswith("native-host"))
-        script = wrapper["content"].replace("-m native_host", f"-c '{PRINT_HOME}'")
+        script = self.wrapper["content"].replace("-m native_host", f"-c '{PRINT_HOME}'")
         started = replace(self, environ=browser).run("/bin/sh", "-c", script)
         return Path(started.stdout.strip())
 
