@@ -25,6 +25,7 @@ from bridge.browser_tools.session.readable_frames import (
     remaining_patience,
 )
 from bridge.browser_tools.tool_output import Quote, ToolError
+from bridge.origins import format_origin
 
 APPEARS_S = 2.0
 """Seconds in which an element may appear: pages show the next step a moment after a click."""
@@ -38,8 +39,6 @@ class LocatedElement(NamedTuple):
 
     ref: Ref
     frame: Frame
-    other_origin: str = ""
-    """Origin of its frame if a locator has led to another origin than the page's; else empty."""
 
 
 class LocatorError(ToolError):
@@ -61,25 +60,20 @@ class _LocatorResult(msgspec.Struct, rename="camel"):
 class _Candidates(NamedTuple):
     found: int
     elements: list[tuple[Frame, FoundElement]]
+    has_silent_frames: bool
+    """True if a frame did not respond: its elements are missing."""
 
 
 async def locate_element(context: CallContext, page: Page, given: str | int | NamedElement) -> LocatedElement:
-    """Return the element that a call names, and note if it is in a frame of another origin.
+    """Return the element that a call names.
 
-    What is done with it in this call is bound to the same document.
+    What is done with it in this call is bound to the same document. A locator never leads into a frame of
+    another origin, which could draw input to itself by a likeness of the page's own element; a ref may.
 
     Raises:
         GoneError: the frame of a ref is gone, or its site is forbidden.
-        ToolError: the locator has another form, or no element fits it, or several do.
+        ToolError: the locator has another form, or not exactly one element fits it, of the page's own origin.
     """
-    located = await find_located(context, page, given)
-    if located.other_origin:
-        page.happened.add_note(f"It is in a frame of {located.other_origin}.")
-    return located
-
-
-async def find_located(context: CallContext, page: Page, given: str | int | NamedElement) -> LocatedElement:
-    """Return the same without the note. Raises as `locate_element`."""
     locator = parse_locator(given)
     if isinstance(locator, Ref):
         return LocatedElement(locator, await frame_of(context, page, locator))
@@ -87,38 +81,37 @@ async def find_located(context: CallContext, page: Page, given: str | int | Name
     while True:
         frames = readable_frames(context, await page.find_frames())[:MAX_FRAMES]
         found = await _look_in_frames(page, frames, locator)
-        # A frame of another site may have a likeness of what the page itself has not shown yet.
-        if _has_own(found, frames[0].origin) or trio.current_time() >= until:
+        own = [(frame, element) for frame, element in found.elements if frame.origin == frames[0].origin]
+        if own or trio.current_time() >= until:
             break
         await trio.sleep(LOOK_S)
-    if found.found != 1:
+    if found.found != 1 or not own:
         raise await _make_error(context, page, frames, locator, found)
-    ((frame, element),) = found.elements
-    is_own = frame.origin == frames[0].origin
-    return LocatedElement(Ref(element.ref, frame.number), frame, "" if is_own else frame.origin)
-
-
-def _has_own(found: _Candidates, origin: str) -> bool:
-    """Return whether an element that fits is in a frame of this origin."""
-    return any(frame.origin == origin for frame, _ in found.elements)
+    ((frame, element),) = own
+    return LocatedElement(Ref(element.ref, frame.number), frame)
 
 
 async def _look_in_frames(page: Page, frames: Sequence[Frame], locator: Locator) -> _Candidates:
     """Return the elements of all frames that fit: controls, or texts where there is no control."""
     best: int | None = None
-    found = _Candidates(0, [])
+    count = 0
+    elements: list[tuple[Frame, FoundElement]] = []
+    has_silent_frames = page.has_silent_frames
     until = trio.current_time() + FRAMES_S
     for frame in frames:
         look = partial(_look_in, page, frame, locator)
         there = await (look_inside(look, remaining_patience(until)) if frame.number else look())
-        if there is None or (there.rank is not None and best is not None and there.rank > best):
+        if there is None:
+            has_silent_frames = True
+            continue
+        if there.rank is not None and best is not None and there.rank > best:
             continue
         if there.rank is not None and (best is None or there.rank < best):
-            best, found = there.rank, _Candidates(0, [])
-        elements = [*found.elements, *((frame, element) for element in there.matches)]
-        found = _Candidates(found.found + there.found, elements)
-    shown = [each for each in found.elements if each[1].visible]
-    return found._replace(elements=shown) if found.found else found
+            best, count, elements = there.rank, 0, []
+        count += there.found
+        elements += [(frame, element) for element in there.matches]
+    shown = [each for each in elements if each[1].visible]
+    return _Candidates(count, shown if count else elements, has_silent_frames)
 
 
 async def _look_in(page: Page, frame: Frame, locator: Locator) -> _LocatorResult:
@@ -130,9 +123,13 @@ async def _look_in(page: Page, frame: Frame, locator: Locator) -> _LocatorResult
 async def _make_error(
     context: CallContext, page: Page, frames: Sequence[Frame], locator: Locator, found: _Candidates
 ) -> LocatorError:
-    """Return the error for a locator that fits no element, or several, with the lines of candidates."""
+    """Return the error for a locator without exactly one element of the page's own; it lists candidates."""
     shown = found.elements[:MAX_CANDIDATES]
-    if found.found:
+    if found.found == 1:
+        ((frame, element),) = shown
+        where = f"[{Ref(element.ref, frame.number)}] in a frame of {format_origin(frame.origin)}"
+        text = f"Only {where} fits {locator}. Nothing was done. Give this ref if that element is meant."
+    elif found.found:
         more = f" The first {len(shown)} are listed." if found.found > len(shown) else ""
         text = (
             f"{found.found} elements fit {locator}. Nothing was done.{more} Give the ref of one, or say what "
@@ -148,6 +145,8 @@ async def _make_error(
             f"No element fits {locator}. Nothing was done.{like} read_page with filter interactive shows all "
             "controls. A CSS selector begins with css=."
         )
+    if found.has_silent_frames:
+        text += " A frame did not respond and was not searched."
     if read_refusal(context, page):
         return LocatorError(text, [], "")
     lines = [format_match(make_match(frame, element)) for frame, element in shown]

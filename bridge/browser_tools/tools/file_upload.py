@@ -90,7 +90,7 @@ async def file_upload(given: FileUpload, context: CallContext) -> ToolResult:
     """Give files to an element."""
     parse_locator(given.ref)
     page = await context.open_page(given.tab_id)
-    ref, frame, _ = await locate_element(context, page, given.ref)
+    ref, frame = await locate_element(context, page, given.ref)
     await page.call_script(
         "describe", {"ref": ref.number}, frame=frame
     )  # before anything is read for nothing
@@ -173,7 +173,7 @@ async def upload_image(given: UploadImage, context: CallContext) -> ToolResult:
 async def _find_target(given: UploadImage, context: CallContext, page: Page) -> tuple[Frame, dict[str, Any]]:
     """Return the frame, and the target in it."""
     if not isinstance(given.ref, UnsetType):
-        ref, frame, _ = await locate_element(context, page, given.ref)
+        ref, frame = await locate_element(context, page, given.ref)
         return frame, {"ref": ref.number}
     assert isinstance(given.coordinate, list)
     main = await page.main_frame()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import trio
@@ -17,7 +17,7 @@ from bridge.browser_tools.page.element_locator import ElementArgument, parse_loc
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
-from bridge.browser_tools.session.located_element import find_located
+from bridge.browser_tools.session.located_element import locate_element
 from bridge.browser_tools.session.readable_frames import frame_of, readable_frames
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
@@ -25,6 +25,7 @@ from bridge.browser_tools.tools import page_changes
 from bridge.browser_tools.tools.form_input import FillOutput
 from bridge.browser_tools.tools.page_changes import Difference
 from bridge.errors import CallError, format_error
+from bridge.origins import format_origin
 from native_host.protocol.untrusted_text import quote
 
 LIMIT_S = 60.0
@@ -89,14 +90,6 @@ class _LabelledField(msgspec.Struct, rename="camel"):
     is_choice: bool
 
 
-class _FieldResult(NamedTuple):
-    """A field that was filled."""
-
-    output: FillOutput
-    other_origin: str
-    """Origin of its frame if its label was found outside of the page's own origin; else empty."""
-
-
 class _Fields(msgspec.Struct):
     """Result of `mcpb.fieldsLabelled`."""
 
@@ -110,11 +103,11 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     page = await context.open_page(given.tab_id)
     if given.difference is not False:
         await page_changes.remember_outline(context, page)
-    filled: list[_FieldResult] = []
+    filled: list[FillOutput] = []
     try:
         for field in given.fields:
             filled.append(await _fill_field(context, page, field))  # noqa: PERF401  (kept where one fails)
-        sent = await _submit_form(context, page, filled[-1].output.ref) if given.submit is True else None
+        sent = await _submit_form(context, page, filled[-1].ref) if given.submit is True else None
     except (ToolError, CallError) as error:
         if not filled:
             raise
@@ -126,7 +119,7 @@ async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
     return answer if given.difference is False else await page_changes.with_changes(context, page, answer)
 
 
-def _make_result(page: Page, filled: list[_FieldResult], sent: ToolResult | None) -> ToolResult:
+def _make_result(page: Page, filled: list[FillOutput], sent: ToolResult | None) -> ToolResult:
     message = _format_filled(filled)
     output = _make_output(message, page, filled, is_submitted=sent is not None)
     if sent is None:
@@ -135,11 +128,11 @@ def _make_result(page: Page, filled: list[_FieldResult], sent: ToolResult | None
     return ToolResult(output, page=sent.page, origin=sent.origin, is_marked=sent.is_marked)
 
 
-async def _fill_field(context: CallContext, page: Page, field: Field) -> _FieldResult:
-    ref, value, other_origin = await _find_field(context, page, field)
+async def _fill_field(context: CallContext, page: Page, field: Field) -> FillOutput:
+    ref, value = await _find_field(context, page, field)
     answer = await context.call_tool("form_input", {"ref": ref, "value": value, **_of_tab(page)})
     assert isinstance(answer.output, FillOutput)
-    return _FieldResult(answer.output, other_origin)
+    return answer.output
 
 
 def _check_fields(fields: list[Field]) -> None:
@@ -157,48 +150,48 @@ def _of_tab(page: Page) -> dict[str, Any]:
     return {"tabId": page.number, "difference": False}
 
 
-async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float, str]:
-    """Return the ref and the value of a field, and the origin of its frame if its words led to another one.
+async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[str, str | bool | float]:
+    """Return the ref and the value of a field.
 
     Raises:
-        ToolError: no field has that label, or several have; or the locator fits none or several.
+        ToolError: no field of the page's own origin has that label, or several have; or so with the locator.
     """
     if not isinstance(field.ref, UnsetType):
-        located = await find_located(context, page, field.ref)
-        return str(located.ref), field.value, located.other_origin
+        located = await locate_element(context, page, field.ref)
+        return str(located.ref), field.value
     assert isinstance(field.label, str)
     until = trio.current_time() + APPEARS_S
     while True:
-        is_own, found = await _find_labelled(context, page, field.label, field.value)
+        frames = readable_frames(context, await page.find_frames())
+        own = [frame for frame in frames if frame.origin == frames[0].origin]
+        found = await _find_in(page, own, field.label, field.value)
         if found:
             break
         if trio.current_time() >= until:
-            raise ToolError(
-                f"No field is called {quote(field.label, MAX_SAID)}. read_page with filter interactive shows "
-                "what there is."
-            )
+            others = [frame for frame in frames if frame not in own]
+            raise _make_missing(field.label, await _find_in(page, others, field.label, field.value))
         await trio.sleep(LOOK_S)
     if len(found) > 1:
         refs = ", ".join(f"{labelled.role} [{Ref(labelled.ref, frame.number)}]" for frame, labelled in found)
         raise ToolError(f"Several fields fit {quote(field.label, MAX_SAID)}: {refs}. Give the ref of one.")
     ((frame, labelled),) = found
     value = True if labelled.is_choice else field.value
-    return str(Ref(labelled.ref, frame.number)), value, "" if is_own else frame.origin
+    return str(Ref(labelled.ref, frame.number)), value
 
 
-async def _find_labelled(
-    context: CallContext, page: Page, label: str, value: Any
-) -> tuple[bool, list[tuple[Frame, _LabelledField]]]:
-    """Return whether they are of the page's own origin, and the controls that fit a label best.
+def _make_missing(label: str, others: list[tuple[Frame, _LabelledField]]) -> ToolError:
+    """Return the error for a label without a field of the page's own origin.
 
-    Those of the page's own origin come first, however well another fits: else a frame of another site could
-    draw a value to itself by a label.
+    A frame of another origin could draw a value to itself by a label: its fields are filled by ref only.
     """
-    frames = readable_frames(context, await page.find_frames())
-    own = [frame for frame in frames if frame.origin == frames[0].origin]
-    if found := await _find_in(page, own, label, value):
-        return True, found
-    return False, await _find_in(page, [frame for frame in frames if frame not in own], label, value)
+    name = quote(label, MAX_SAID)
+    if not others:
+        return ToolError(f"No field is called {name}. read_page with filter interactive shows what there is.")
+    refs = ", ".join(
+        f"{labelled.role} [{Ref(labelled.ref, frame.number)}] of {format_origin(frame.origin)}"
+        for frame, labelled in others
+    )
+    return ToolError(f"Only fields in frames of other origins fit {name}: {refs}. Give the ref of one.")
 
 
 async def _find_in(
@@ -230,7 +223,7 @@ async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResul
 
 
 def _make_partial(
-    given: FillForm, page: Page, filled: list[_FieldResult], error: ToolError | CallError
+    given: FillForm, page: Page, filled: list[FillOutput], error: ToolError | CallError
 ) -> ToolResult:
     """Return the result of a call of which only a part was done."""
     why = format_error(error) if isinstance(error, CallError) else str(error)
@@ -244,25 +237,15 @@ def _make_partial(
     return ToolResult(output, is_error=True)
 
 
-def _format_filled(filled: list[_FieldResult]) -> str:
-    """Count the fields, and describe those whose value the page has changed or that opened a dialog.
-
-    A label that was found only in a frame of another origin is named with that origin.
-    """
+def _format_filled(filled: list[FillOutput]) -> str:
+    """Count the fields, and describe those whose value the page has changed or that opened a dialog."""
     count = f"Filled {len(filled)} field{'s' * (len(filled) != 1)}."
-    frames = [
-        f"Field {number} is in a frame of {each.other_origin}."
-        for number, each in enumerate(filled, 1)
-        if each.other_origin
-    ]
-    others = [each.message for each, _ in filled if not each.ok or not each.role]
-    return " ".join([count, *frames, *others])
+    others = [each.message for each in filled if not each.ok or not each.role]
+    return " ".join([count, *others])
 
 
-def _make_output(
-    message: str, page: Page, filled: list[_FieldResult], *, is_submitted: bool
-) -> FillFormOutput:
-    fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each, _ in filled]
+def _make_output(message: str, page: Page, filled: list[FillOutput], *, is_submitted: bool) -> FillFormOutput:
+    fields = [FilledField(each.ref, each.role, each.name, each.now, each.ok) for each in filled]
     return FillFormOutput(message=message, tab_id=page.number, filled=fields, submitted=is_submitted)
 
 

@@ -71,7 +71,7 @@ async def form_input(given: FormInput, context: CallContext) -> ToolResult:
     page = await context.open_page(given.tab_id)
     if page.dialog:  # from before
         raise DialogError(page.dialog)
-    ref, frame, _ = await locate_element(context, page, given.ref)
+    ref, frame = await locate_element(context, page, given.ref)
     asked = {"ref": ref.number, "value": given.value}
     if given.difference is not False:
         await page_changes.remember_outline(context, page)

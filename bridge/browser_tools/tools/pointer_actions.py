@@ -24,7 +24,7 @@ async def _move_onto(action: ActionContext, *, also_disabled: bool = False) -> t
     await action.context.check_input(action.page)
     given = action.given
     if not isinstance(given.ref, UnsetType):
-        ref, frame, _ = await action.locate(given.ref)
+        ref, frame = await action.locate(given.ref)
         spot, seen = await action.pointer.move_onto(ref, frame, also_disabled=also_disabled)
         return spot.point, seen
     if isinstance(given.coordinate, UnsetType):
@@ -188,7 +188,7 @@ async def scroll_to(action: ActionContext) -> ActionResult:
     """Scroll an element into view."""
     if isinstance(action.given.ref, UnsetType):
         raise ToolError("scroll_to needs ref: an element, from read_page or find.")
-    ref, frame, _ = await action.locate(action.given.ref)
+    ref, frame = await action.locate(action.given.ref)
     found = await action.page.call_script("scrollTo", {"ref": ref.number}, frame=frame)
     lies = await action.page.placement_of(frame)
     point = Point(*lies.to_outside(found["x"], found["y"]))

@@ -167,7 +167,7 @@ async def read_page(given: ReadPage, context: CallContext) -> ToolResult:
     reading = await OutlineReading.prepare(context, page, options)
     start, main = Ref(0), reading.readable_frames[0]
     if given.ref_id is not UNSET:
-        start, main, _ = await locate_element(context, page, given.ref_id)
+        start, main = await locate_element(context, page, given.ref_id)
     seen = await reading.read_document(main, options.depth, ref=start.number)
     refuse_pdf(page, is_pdf=seen.pdf)
     outline = str(reading.outline)

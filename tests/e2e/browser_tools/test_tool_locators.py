@@ -159,16 +159,31 @@ def test_a_control_that_is_gone_after_the_look_is_not_replaced_by_another(tools:
 # ── Frames and shadow roots ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_elements_of_frames_are_named_and_a_frame_of_another_origin_is_told(
+def test_a_locator_leads_into_frames_of_the_page_s_origin_only_and_a_ref_into_all(
     tools: Tools, browsing: Browsing
 ) -> None:
     tools.open_site("frames.html")
-    assert f"It is in a frame of {browsing.site.elsewhere}." in click(tools, 'button "Press other"')
-    assert "in a frame" not in click(tools, 'button "Press same"')
-    filled = tools.done("fill_form", fields=[{"ref": 'textbox "Words for within"', "value": "x"}]).text
-    assert f"Field 1 is in a frame of {browsing.site.elsewhere}." in filled
-    said = tools.refused("computer", action="left_click", ref="css=button")
-    assert re.search(r'^button "Press other" \[f\d+\.\d+\]', said, re.MULTILINE)
+    click(tools, 'button "Press same"')
+    click(tools, 'button "Press written"')
+    said = refuse_click(tools, 'button "Press other"')
+    found = re.match(
+        rf"Only \[(f\d+\.\d+)\] in a frame of {browsing.site.elsewhere} fits button “Press other”\.", said
+    )
+    assert found
+    assert f'button "Press other" [{found[1]}]' in said
+    assert '"other: ' not in tools.done("read_page").text
+    click(tools, found[1])
+    assert '"other: ' in tools.done("read_page").text
+
+
+def test_no_field_of_a_frame_of_another_origin_is_filled_by_a_locator(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tools.open_site("frames.html")
+    field = {"ref": 'textbox "Words for within"', "value": "x"}
+    said = tools.refused("fill_form", fields=[field])
+    assert f"in a frame of {browsing.site.elsewhere} fits" in said
+    assert '"within: ' not in tools.done("read_page").text
 
 
 def test_a_frame_of_another_origin_does_not_get_ahead_of_the_page_s_own_element(tools: Tools) -> None:
@@ -182,6 +197,14 @@ def test_a_frame_of_another_origin_does_not_get_ahead_of_the_page_s_own_element(
     tab.evaluate("postMessage('begin', '*')")
     said = refuse_click(tools, 'button "Press other"')
     assert said.startswith("2 elements fit button “Press other”. Nothing was done.")
+
+
+def test_a_frame_that_does_not_respond_is_mentioned(tools: Tools, browsing: Browsing) -> None:
+    tools.open_site("frames.html")
+    frame = next(each for each in browsing.browser.targets("iframe") if each["url"].endswith("name=other"))
+    busy = "void setTimeout(() => { for (const end = Date.now() + 10_000; Date.now() < end;); })"
+    browsing.browser.attach(frame["targetId"]).evaluate(busy)
+    assert "A frame did not respond and was not searched." in refuse_click(tools, 'button "Press other"')
 
 
 def test_elements_of_closed_shadow_roots_are_named(tools: Tools) -> None:
