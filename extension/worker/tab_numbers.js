@@ -8,10 +8,23 @@ import { isFirefox } from "./firefox.js";
 
 const KEY = "tabNumbers";
 const PAGE = /^(https?|file):/;
+/** For the event of the browser's start, which follows the worker's start (measured in Chromium 150: 20 to 100 ms). */
+const STARTUP_MS = 500;
 
 /** @typedef {{ next: number, numbers: [number, number][] }} Stored `numbers`: tab ids with their numbers */
 
 export class TabNumbers {
+  /**
+   * The browser has just started, so that numbers of an earlier run are void. An extension that the browser loads from
+   * its command line is installed at each start.
+   *
+   * @type {Promise<Stored>}
+   */
+  #startup = new Promise((resolve) => {
+    const begin = () => resolve({ next: 1, numbers: [] });
+    chrome.runtime.onStartup.addListener(begin);
+    chrome.runtime.onInstalled.addListener(({ reason }) => reason === "install" && begin());
+  });
   #next = 1;
   /** Tab id → its number. @type {Map<number, number>} */
   #numbers = new Map();
@@ -20,7 +33,7 @@ export class TabNumbers {
   /** Read the numbers that an earlier worker has kept. */
   async load() {
     const stored = /** @type {Stored | undefined} */ ((await chrome.storage.session.get(KEY))[KEY]);
-    const { next, numbers } = stored ?? (await storedBefore());
+    const { next, numbers } = stored ?? (await this.#storedBefore());
     this.#next = next;
     this.#numbers = new Map(numbers);
     this.#save();
@@ -76,19 +89,21 @@ export class TabNumbers {
       void chrome.storage.local.set(stored);
     });
   }
-}
 
-/**
- * The numbers from before this extension was reloaded, which ends its session storage. Chromium does not use a tab id
- * again after its own restart: where none of the tabs exists, the browser has been restarted, and counting begins anew.
- * Firefox counts its tab ids from 1 at each start, so that these say nothing.
- *
- * @returns {Promise<Stored>}
- */
-async function storedBefore() {
-  const none = { next: 1, numbers: [] };
-  if (isFirefox) return none;
-  const stored = /** @type {Stored | undefined} */ ((await chrome.storage.local.get(KEY))[KEY]);
-  const open = new Set((await chrome.tabs.query({})).map((tab) => tab.id));
-  return stored?.numbers.some(([tabId]) => open.has(tabId)) ? stored : none;
+  /**
+   * The numbers from before this extension was off or reloaded, which ends its session storage. Counting begins anew
+   * only with the browser.
+   *
+   * @returns {Promise<Stored>}
+   */
+  async #storedBefore() {
+    const stored = /** @type {Stored | undefined} */ ((await chrome.storage.local.get(KEY))[KEY]);
+    if (!stored) return { next: 1, numbers: [] };
+    const open = new Set((await chrome.tabs.query({})).map((tab) => tab.id));
+    const numbers = stored.numbers.filter(([tabId]) => open.has(tabId));
+    const kept = { next: stored.next, numbers };
+    // Chromium does not use a tab id again after its own restart: the browser still runs. Firefox counts from 1.
+    if (numbers.length > 0 && !isFirefox) return kept;
+    return Promise.race([this.#startup, new Promise((resolve) => setTimeout(() => resolve(kept), STARTUP_MS))]);
+  }
 }

@@ -34,6 +34,10 @@ class ExtensionCard:
         """The version that runs, with its name if it has one."""
         return str((await self.read())["version"])
 
+    async def switch(self, *, is_on: bool) -> None:
+        """Enable or disable the extension."""
+        await self.page.evaluate(f"chrome.management.setEnabled({EXTENSION_ID!r}, {json.dumps(is_on)})")
+
     async def pin(self) -> None:
         """Show the icon in the toolbar."""
         change = f"{{extensionId: {EXTENSION_ID!r}, pinnedToToolbar: true}}"
@@ -47,6 +51,24 @@ def switch_on_developer_mode(profile: Path) -> None:
     settings = profile / "Default/Preferences"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"extensions": {"ui": {"developer_mode": True}}}))
+
+
+def install_extension(profile: Path, directory: Path) -> None:
+    """Write an unpacked extension into a new profile, as if its user had loaded it."""
+    manifest = json.loads((directory / "manifest.json").read_bytes())
+    hosts = manifest["host_permissions"]
+    granted = {"api": manifest["permissions"], "explicit_host": hosts, "scriptable_host": hosts}
+    unpacked, enabled = 4, 1
+    entry = {
+        "location": unpacked,
+        "path": str(directory),
+        "state": enabled,
+        "active_permissions": granted,
+        "granted_permissions": granted,
+    }
+    switch_on_developer_mode(profile)
+    settings = profile / "Default/Secure Preferences"
+    settings.write_text(json.dumps({"extensions": {"settings": {EXTENSION_ID: entry}}}))
 
 
 async def open_card(browser: Chromium) -> ExtensionCard:

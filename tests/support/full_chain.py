@@ -164,12 +164,12 @@ class Chain:
         flags: Sequence[str] = (),
         *,
         is_registered: bool = True,
-        extension: Path = EXTENSION,
+        extension: Path | None = EXTENSION,
         display: str = "",
     ) -> AsyncIterator[Chromium]:
         """A Chromium with a profile of that name, our host registered for it, and our extension.
 
-        It has windows on an X display, if there is one.
+        It has windows on an X display, if there is one. Without `extension` the profile has it already.
         """
         profile = self.home / name
         profile.mkdir(exist_ok=True)
@@ -178,7 +178,8 @@ class Chain:
         # The host must not depend on the environment; what a killed browser leaves goes with the home.
         env = {"MCPB_HOME": "/nonexistent", "TMPDIR": str(self.home), "DISPLAY": display}
         async with open_chromium(profile, flags, is_headless=not display, env=env) as chromium:
-            await chromium.load_extension(extension)
+            if extension:
+                await chromium.load_extension(extension)
             yield chromium
 
     def register(self, profile: Path) -> None:

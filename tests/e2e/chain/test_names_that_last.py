@@ -12,6 +12,7 @@ from typing import Any
 import trio
 from mcp import Client
 
+from extension_card import install_extension, open_card, switch_on_developer_mode
 from full_chain import EXTENSION, Chain, call, page_tools, until_listed
 
 TOOLS = 6
@@ -117,6 +118,34 @@ async def test_a_number_is_not_given_again_and_stays_over_restarts_of_worker_and
             await chain.open(browser, "tabserver.html?fourth")
             names = await until_listed(client, lambda names: len(names) == 3 * TOOLS)
             assert {chain.name("whoami", tab) for tab in (1, 3, 4)} < names
+
+
+async def test_a_number_is_not_given_again_though_its_tab_was_closed_while_the_extension_was_off(
+    chain: Chain,
+) -> None:
+    switch_on_developer_mode(chain.home / "profile")
+    with trio.fail_after(BOUND_S):
+        async with chain.browser() as browser, chain.client() as client:
+            first = await chain.open(browser, "tabserver.html?first")
+            await until_listed(client, lambda names: chain.name("whoami", 1) in names)
+            card = await open_card(browser)
+            await card.switch(is_on=False)
+            await first.close()
+            await card.switch(is_on=True)
+            await chain.open(browser, "tabserver.html?second")
+            await until_listed(client, lambda names: chain.name("whoami", 2) in names)
+
+
+async def test_numbers_begin_anew_with_the_browser(chain: Chain) -> None:
+    install_extension(chain.home / "profile", EXTENSION)
+    with trio.fail_after(BOUND_S):
+        async with chain.browser(extension=None) as browser, chain.client() as client:
+            for page in ("first", "second"):
+                await chain.open(browser, f"tabserver.html?{page}")
+            await until_listed(client, lambda names: chain.name("whoami", 2) in names)
+        async with chain.browser(extension=None) as browser, chain.client() as client:
+            await chain.open(browser, "tabserver.html?third")
+            await until_listed(client, lambda names: chain.name("whoami", 1) in names)
 
 
 # ── Helpers ─────────────────────────────────────────────────────────────────────────────────────────────────

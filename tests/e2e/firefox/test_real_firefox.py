@@ -278,6 +278,18 @@ async def test_tools_are_back_when_their_host_was_killed_and_when_the_extension_
     await until_no_host(chain)
 
 
+async def test_a_number_is_not_given_again_after_a_reload_of_the_extension(
+    chain: Chain, firefox: Firefox, client: Client
+) -> None:
+    tab = await firefox.open_page(f"{chain.pages}/tabserver.html")
+    assert chain.name("echo", 1) in await until_tools(client)
+    await tab.close()
+    await until_tools(client, 0)
+    await firefox.load_extension(chain.home / "extension-firefox")
+    await firefox.open_page(f"{chain.pages}/tabserver.html")
+    assert chain.name("echo", 2) in await until_tools(client)
+
+
 async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_kept_by_it(
     chain: Chain,
 ) -> None:
