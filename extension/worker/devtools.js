@@ -25,7 +25,9 @@ export class DevTools {
   constructor({ changed, stopped }) {
     this.changed = changed;
     this.stopped = stopped;
-    this.downloads = new Downloads((tabId, state) => this.#attachments.get(tabId)?.tell(DOWNLOAD, state));
+    this.downloads = new Downloads(({ tabId, callers }, state) =>
+      this.#attachments.get(tabId)?.tell(callers, DOWNLOAD, state),
+    );
     chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
       this.#onEvent(Number(tabId), sessionId ?? "", method, params ?? {}),
     );
@@ -35,13 +37,25 @@ export class DevTools {
   /** @param {number} tabId @param {string} sessionId @param {string} method @param {any} params */
   #onEvent(tabId, sessionId, method, params) {
     const attachment = this.#attachments.get(tabId);
-    if (attachment && method === "Page.downloadWillBegin") this.downloads.begun(tabId, params);
+    if (attachment && method === "Page.downloadWillBegin") this.downloads.begun(starterOf(attachment), params);
     attachment?.onEvent(sessionId, method, params);
   }
 
-  /** A page has opened a tab. @param {number} tabId the page's @param {string} url for which it was opened */
-  opened(tabId, url) {
-    if (this.#attachments.has(tabId)) this.downloads.opened(tabId, url);
+  /**
+   * A page has opened a tab.
+   *
+   * @param {number} tabId
+   * @param {number} sourceTabId the page's
+   * @param {string} url for which it was opened
+   */
+  opened(tabId, sourceTabId, url) {
+    const attachment = this.#attachments.get(sourceTabId);
+    if (attachment) this.downloads.opened(starterOf(attachment), tabId, url);
+  }
+
+  /** A tab shows another page. @param {number} tabId */
+  committed(tabId) {
+    this.downloads.committed(tabId);
   }
 
   /** Those that have used what is attached to. */
@@ -174,6 +188,15 @@ export class DevTools {
     this.#attachments.get(tabId)?.ended();
     if (this.#attachments.delete(tabId)) this.changed();
   }
+}
+
+/**
+ * The tab of a download that begins now, and the callers that may have caused it: a later one learns nothing of it.
+ *
+ * @param {Attachment} attachment
+ */
+function starterOf({ tabId, callers }) {
+  return { tabId, callers: new Set(callers) };
 }
 
 /** Detach from all tabs that an earlier worker was attached to. */

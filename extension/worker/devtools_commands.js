@@ -1,6 +1,6 @@
 /** Commands of clients for a tab's debugger. */
 
-import { checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, sessionsOf } from "./tab_access.js";
+import { callerOf, checkOwner, checkShown, checkTab, mayShow, mine, noSuchTab, present, sessionsOf } from "./tab_access.js";
 import { navigation } from "./navigation.js";
 import { integer, object, optionalText, text, texts } from "./params.js";
 import { existing } from "./tabs.js";
@@ -50,6 +50,7 @@ async function forward(browser, devtools, params, asked) {
   const asking = { method, sessionId, params: object(params, "params"), session: optionalText(params, "session") };
   checkCommand(method, asking.params);
   const attachment = await attached(browser, devtools, params, asked);
+  attachment.callers.add(callerOf(params, asked));
   const { tabId, status } = await judged(browser, attachment, asking, params, asked);
   // From here to the send nothing is waited for.
   if (status === "unloaded") throw crashed(tabId);
@@ -170,7 +171,7 @@ async function subscribe(browser, devtools, params, asked) {
     if (tab) checkTab(browser, tab, sessions);
     if (mayShow(browser, devtools.urlOf(tabId, event.sessionId), NO_SESSIONS)) notify("browser/cdpEvent", event);
   };
-  await devtools.subscribe(tabId, { session, events, tell }, signal);
+  await devtools.subscribe(tabId, { session, caller: callerOf(params, asked), events, tell }, signal);
   return {};
 }
 

@@ -11,8 +11,8 @@ import { MainDocument } from "./main_document.js";
  *   itself
  * @typedef {Order & { session: string }} Asking `session`: that of the client, or empty
  * @typedef {{ tabId: number, sessionId: string, method: string, params: any }} CdpEvent
- * @typedef {{ session: string, events: Set<string>, tell: (event: CdpEvent) => void }} Subscription `tell` throws a WireError when it
- *   may hear no more
+ * @typedef {{ session: string, caller: string, events: Set<string>, tell: (event: CdpEvent) => void }} Subscription
+ *   `caller`: see `callerOf`; `tell` throws a WireError when it may hear no more
  * @typedef {Subscription & { end: () => void, fail: (error: unknown) => void }} Subscribed
  * @typedef {{ asking: Asking, fail: (error: WireError) => void }} Running
  */
@@ -55,6 +55,8 @@ export class Attachment {
   isReady = false;
   /** Of clients: those that have used it. @type {Set<string>} */
   sessions = new Set();
+  /** Those that have used it, see `callerOf`. @type {Set<string>} */
+  callers = new Set();
   /** @type {Set<Subscribed>} */
   #subscriptions = new Set();
   /** @type {Set<Running>} */
@@ -144,6 +146,7 @@ export class Attachment {
     const subscribed = { ...subscription, end: () => resolve(undefined), fail: reject };
     signal.addEventListener("abort", subscribed.end);
     if (this.#hasEnded || signal.aborted) subscribed.end();
+    this.callers.add(subscription.caller);
     this.#subscriptions.add(subscribed);
     this.#mindDialog();
     for (const event of [...this.#children.values(), this.#dialog])
@@ -193,9 +196,15 @@ export class Attachment {
     for (const admitted of this.#room.admit(event, Date.now())) tell(hearing, admitted);
   }
 
-  /** Report an event of the extension. @param {string} method @param {any} params */
-  tell(method, params) {
-    const hearing = [...this.#subscriptions].filter(({ events }) => events.has(method));
+  /**
+   * Report an event of the extension to some callers.
+   *
+   * @param {Set<string>} callers
+   * @param {string} method
+   * @param {any} params
+   */
+  tell(callers, method, params) {
+    const hearing = [...this.#subscriptions].filter(({ caller, events }) => callers.has(caller) && events.has(method));
     tell(hearing, { tabId: this.tabId, sessionId: "", method, params });
   }
 

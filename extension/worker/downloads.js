@@ -1,6 +1,6 @@
 /**
- * Downloads of attached tabs, from their beginning to their end. A download that the user begins in another tab is not
- * among them.
+ * Downloads of attached tabs, from their beginning to their end, for the callers that have used the tab by the beginning.
+ * A download that the user begins in another tab is not among them.
  *
  * `chrome.downloads` knows the file and not the tab, DevTools the tab and not the file. DevTools report a download just
  * before `chrome.downloads` does, under the same address (measured in Chromium 150, 1 to 50 ms). A link with a new tab
@@ -10,7 +10,8 @@
 import { URL_BYTES, cut } from "./wire.js";
 
 /**
- * @typedef {{ tabId: number, guid: string, url: string, until: number }} Beginning
+ * @typedef {{ tabId: number, callers: Set<string> }} Starter the attached tab, and the callers that have used it
+ * @typedef {{ starter: Starter, guid: string, url: string, until: number }} Beginning
  * @typedef {{ guid: string, name: string, url: string, path: string, state: string, danger: string, error: string,
  *   isPaused: boolean, receivedBytes: number, totalBytes: number }} DownloadState params of the event `mcpb.download`:
  *   `guid`: what DevTools call the download, else a name of its own; `path`: of the file, empty until it is chosen;
@@ -33,27 +34,38 @@ const PROGRESS_COUNT = 12;
 export class Downloads {
   /** @type {Beginning[]} by DevTools */
   #begun = [];
-  /** @type {Beginning[]} tabs that a page has opened; the tab is that of the page */
+  /** Of tabs that a page has opened and that show no page yet. @type {(Beginning & { openedTabId: number })[]} */
   #opened = [];
-  /** By number of `chrome.downloads`. @type {Map<number, { tabId: number, guid: string }>} */
+  /** By number of `chrome.downloads`. @type {Map<number, Beginning>} */
   #followed = new Map();
 
-  /** @param {(tabId: number, state: DownloadState) => void} tell */
+  /** @param {(starter: Starter, state: DownloadState) => void} tell */
   constructor(tell) {
     this.tell = tell;
     chrome.downloads.onCreated.addListener((item) => this.#created(item));
     chrome.downloads.onChanged.addListener(({ id }) => void this.#changed(id));
   }
 
-  /** DevTools report a download. @param {number} tabId @param {{ guid: string, url: string }} about */
-  begun(tabId, { guid, url }) {
-    this.#begun = withOneMore(this.#begun, { tabId, guid, url, until: Date.now() + MATCH_MS });
+  /** DevTools report a download. @param {Starter} starter @param {{ guid: string, url: string }} about */
+  begun(starter, { guid, url }) {
+    this.#begun = withOneMore(this.#begun, { starter, guid, url, until: Date.now() + MATCH_MS });
   }
 
-  /** A page has opened a tab at an address. @param {number} sourceTabId the page's @param {string} url */
-  opened(sourceTabId, url) {
+  /**
+   * A page has opened a tab at an address.
+   *
+   * @param {Starter} starter that page's tab
+   * @param {number} openedTabId
+   * @param {string} url
+   */
+  opened(starter, openedTabId, url) {
     const guid = crypto.randomUUID();
-    this.#opened = withOneMore(this.#opened, { tabId: sourceTabId, guid, url, until: Date.now() + NEW_TAB_MS });
+    this.#opened = withOneMore(this.#opened, { starter, openedTabId, guid, url, until: Date.now() + NEW_TAB_MS });
+  }
+
+  /** A tab shows a page: its address was no download. @param {number} tabId */
+  committed(tabId) {
+    this.#opened = this.#opened.filter(({ openedTabId }) => openedTabId !== tabId);
   }
 
   /** @param {chrome.downloads.DownloadItem} item */
@@ -86,7 +98,7 @@ export class Downloads {
     const followed = this.#followed.get(item.id);
     if (!followed) return;
     if (item.state !== "in_progress") this.#followed.delete(item.id);
-    this.tell(followed.tabId, {
+    this.tell(followed.starter, {
       guid: followed.guid,
       name: cut(item.filename.split(/[\\/]/).at(-1) ?? "", URL_BYTES),
       url: cut(item.finalUrl, URL_BYTES),
@@ -101,7 +113,11 @@ export class Downloads {
   }
 }
 
-/** @param {Beginning[]} waiting @param {Beginning} beginning */
+/**
+ * @template {Beginning} T
+ * @param {T[]} waiting
+ * @param {T} beginning
+ */
 function withOneMore(waiting, beginning) {
   return [...waiting.filter(({ until }) => until > Date.now()), beginning].slice(-MAX_WAITING);
 }

@@ -58,6 +58,16 @@ export function sessionsOf({ siteRules }, params, { id }) {
 }
 
 /**
+ * Who makes a request: its session, or its connection if it names none, as for a tab that all sessions may use.
+ *
+ * @param {any} params
+ * @param {Asked} asked
+ */
+export function callerOf(params, { id }) {
+  return optionalText(params, "session") || id.slice(0, id.lastIndexOf(":"));
+}
+
+/**
  * @param {Tab} tab
  * @param {string} documentId for which the client judged the command; empty: the one that is shown
  */

@@ -25,6 +25,7 @@ PAGE = """<!doctype html><title>Shelf</title>
 <a href="/broken.bin">A broken one</a>
 <a href="/held.exe">A dangerous one</a>
 <a href="/named">An odd name</a>
+<a href="/twice.csv" target="_blank">A page at first</a>
 <button onclick="save('a.txt'); save('b.txt')">Two at once</button>
 <script>
   function save(name) {
@@ -67,6 +68,8 @@ class ShelfRequest(http.server.BaseHTTPRequestHandler):
         match self.path:
             case "/":
                 self.answer(PAGE.replace("{elsewhere}", self.shelf.elsewhere).encode(), "text/html")
+            case "/twice.csv" if self.shelf.requests.count("/twice.csv") == 1:
+                self.answer(b"<!doctype html><title>Twice</title>", "text/html")
             case "/frame":
                 self.answer(FRAME.encode(), "text/html")
             case "/moved":
@@ -251,3 +254,42 @@ def test_one_of_the_user_is_not_reported(
     wait_true((folder / "a.txt").exists)
     assert "a.txt" not in shown.done("get_page_text").text
     page.close()
+
+
+def test_one_of_the_user_is_not_reported_though_a_page_has_opened_its_address_as_a_page(
+    shown: Tools, browsing: Browsing, folder: Path, shelf: Shelf
+) -> None:
+    click(shown, "A page at first")
+    browsing.browser.until_open(f"{shelf.url}/twice.csv")
+    page = browsing.browser.open(f"{shelf.url}/")
+    page.evaluate("void (location.href = '/twice.csv')")
+    wait_true((folder / "twice.csv").exists)
+    assert "Downloaded" not in shown.done("get_page_text").text
+    page.close()
+
+
+def test_one_of_another_client_is_not_reported_to_the_next_client_of_its_tab(
+    browsing: Browsing, folder: Path, shelf: Shelf
+) -> None:
+    shelf.may_go_on.clear()
+    tab = browsing.open_as_user(f"{shelf.url}/")
+    settings = {"MCPB_BROWSER_TABS": "any"}
+    with (
+        browsing.client("earlier", settings=settings) as earlier,
+        browsing.client("later", settings=settings) as later,
+    ):
+        link = earlier.ref_of('"A slow one"', tab)
+        assert (
+            "is still downloading" in earlier.done("computer", action="left_click", ref=link, tabId=tab).text
+        )
+        later.done("get_page_text", tabId=tab)
+        shelf.may_go_on.set()
+        wait_true((folder / "slow.bin").exists)
+        told = [""]
+
+        def is_told() -> bool:
+            told.append(earlier.done("get_page_text", tabId=tab).text)
+            return "Downloaded" in told[-1]
+
+        wait_true(is_told)
+        assert "slow.bin" not in later.done("get_page_text", tabId=tab).text
