@@ -87,6 +87,37 @@ class FormTools {
   }
 
   /**
+   * Call a tool of the page's polyfill. If it is a form that waits for the user, the call is answered as soon as the
+   * polyfill has filled it in. Then it sends `toolactivated`, without the tool's name for this world, and the form's
+   * button has the focus (seen in @mcp-b/webmcp-polyfill 5.1.0).
+   *
+   * @param {string} toolName
+   * @param {() => Promise<unknown>} execute lets the page run the tool
+   * @returns {Promise<unknown>} a CallToolResult
+   */
+  async callPolyfilled(toolName, execute) {
+    this.forget(); // no event reports the page's changes
+    const form = this.find(toolName);
+    if (!form || form.hasAttribute("toolautosubmit")) return execute();
+    const listening = new AbortController();
+    const { signal } = listening;
+    /** @type {PromiseWithResolvers<object>} */
+    const { promise: filledIn, resolve } = Promise.withResolvers();
+    let isSubmitted = false;
+    form.addEventListener("submit", () => void (isSubmitted = true), { capture: true, signal });
+    const activated = () => {
+      // Listeners of the page have run by now, and may have submitted the form.
+      if (!isSubmitted && findFocused(form)) resolve(makeWaitingResult(form));
+    };
+    window.addEventListener("toolactivated", activated, { signal });
+    try {
+      return await Promise.race([execute(), filledIn]);
+    } finally {
+      listening.abort();
+    }
+  }
+
+  /**
    * @param {HTMLFormElement} form
    * @param {() => void} onFilledIn the browser leaves the form to the user
    * @param {AbortSignal} signal
@@ -170,6 +201,12 @@ function findCustomElements(element) {
   return /** @type {HTMLElement[]} */ (nodes);
 }
 
+/** @param {HTMLFormElement} form @returns {HTMLElement | null} what has the focus in it */
+function findFocused(form) {
+  const { activeElement } = /** @type {Document | ShadowRoot} */ (form.getRootNode());
+  return activeElement instanceof HTMLElement && form.contains(activeElement) ? activeElement : null;
+}
+
 /**
  * Result of a call whose form is filled in and waits for the user.
  *
@@ -181,7 +218,8 @@ function makeWaitingResult(form) {
     const reasons = [...problems, ...formatPatterns(form), NOT_SUBMITTED, IS_REPLACED].join(" ");
     return { ...textResult(`The form is filled in, but the browser will not submit it: ${reasons}`), isError: true };
   }
-  const button = /** @type {HTMLElement | null} */ (form.querySelector(WAITING_BUTTON));
+  const marked = /** @type {HTMLElement | null} */ (MARKS_WAITING ? form.querySelector(WAITING_BUTTON) : null);
+  const button = marked ?? findFocused(form);
   const label = PageBounds.cut(button?.innerText.trim() ?? "", LABEL_BYTES);
   return textResult(
     `The form is filled in and waits for the user, who may change it and submits it${label && ` with “${label}”`}. ` +

@@ -58,9 +58,16 @@ class ToolSources {
    */
   async call(name, args, { signal, onSubmit, onProgress }) {
     const server = this.#findServer(name);
-    if (server) return resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
+    if (server) {
+      const execute = async () => resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
+      return this.native.context ? execute() : this.native.forms.callPolyfilled(name, execute);
+    }
     if (this.#listedNatively.has(name)) return this.native.call(name, args, { signal, onSubmit });
-    if (this.polyfill?.tool(name)) return answered(await this.polyfill.call(name, args, { signal }));
+    const { polyfill } = this;
+    if (polyfill?.tool(name)) {
+      const execute = async () => answered(await polyfill.call(name, args, { signal }));
+      return this.native.forms.callPolyfilled(name, execute);
+    }
     throw new NotOfferedError(`The page does not offer ${name} any more.`);
   }
 

@@ -87,7 +87,6 @@ async def test_a_tool_that_the_page_registered_with_the_browser_runs_once(
     assert await page.evaluate("activations") == 1
 
 
-@switched_on
 async def test_a_form_waits_for_the_user_beside_the_package(client: Client, page: Page, named: Named) -> None:
     for times in ("once", "twice"):
         is_error, text = await call(client, named("ring"), ring=times)
