@@ -22,7 +22,6 @@ const SILENCE_MS = 2_000;
 /** Between two attempts to connect while the popup is open and the worker itself waits for its alarm. */
 const CONNECTING_MS = 3_000;
 const COPIED_MS = 1_500;
-const ADD_CLIENT = "claude mcp add --scope user browser -- mcpb bridge --name browser";
 /** Of a site's tools, as a user reads them. */
 const USES = { "": "as configured", on: "on", ask: "ask me first", off: "off" };
 /** Why no client can use this tab. */
@@ -203,12 +202,13 @@ function showAgents(report) {
   if (!isNextShown) return;
   const { what, command } = report.trouble ?? {
     what: "No agent is connected. To add one, for instance Claude Code, run in a terminal:",
-    command: ADD_CLIENT,
+    command: `claude mcp add --scope user browser -- ${report.host?.command} bridge --name browser`,
   };
   write(element("what"), report.trouble && command ? `${what} Run in a terminal:` : what);
   element("step").hidden = !command;
+  element("step").classList.toggle("wide", !report.trouble);
   write(element("command"), command);
-  write(element("more"), report.trouble ? "" : "Other agents start the command “mcpb bridge”.");
+  write(element("more"), report.trouble ? "" : "Other agents start what follows “--”.");
   element("trying").hidden = !report.trouble;
   write(element("attempts"), `Tried ${report.attempts} ${report.attempts === 1 ? "time" : "times"}.`);
 }

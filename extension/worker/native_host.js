@@ -15,7 +15,7 @@ import { notification, WIRE_VERSION } from "./wire.js";
 
 /**
  * @import { LastError } from "./last_error.js"
- * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number }} HostHello
+ * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number, command?: string }} HostHello
  * @typedef {{ what: string, command: string, detail?: string }} Trouble an error, and the command that fixes it;
  *   `detail`: the browser's words, or what else may be the cause
  */

@@ -20,13 +20,14 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { State, Status } from "./status.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ state: State, resting: boolean, attempts: number, trouble: Trouble | null,
- *   host: { version: string, pid: number } | null, clients: Client[], pausedSessions: string[],
+ *   host: { version: string, pid: number, command: string } | null, clients: Client[], pausedSessions: string[],
  *   activeSessions: string[], page: PageUse, site: string, sites: Site[], prompts: number, approvals: SiteApproval[],
  *   owner: string | null, handedOver: boolean, blocked: Blocked | null, left: LeftByClient[],
  *   offers: ReturnType<Frames["ofTab"]> }} Report
- *   `state`: of this tab; `site`: its own, empty if it has none; `sites`: those of this tab, then the others that are
- *   paused; `owner`: what the client is called that opened this tab, empty if it says nothing; null: none did;
- *   `blocked`: the page that site rules kept this tab from; `left`: tabs of ended sessions
+ *   `state`: of this tab; `command` of the host: what to type for `mcpb`; `site`: its own, empty if it has none; `sites`:
+ *   those of this tab, then the others that are paused; `owner`: what the client is called that opened this tab, empty if
+ *   it says nothing; null: none did; `blocked`: the page that site rules kept this tab from; `left`: tabs of ended
+ *   sessions
  * @typedef {"usable" | "incognito" | "kept out" | "of the browser"} PageUse whether clients can use this tab's page, or
  *   why not; "kept out": the user has withdrawn access to the site
  * @typedef {{ origin: string, rule: string, clients: string[] }} Blocked
@@ -166,7 +167,7 @@ export class Popups {
       resting,
       attempts: last.inARow,
       trouble,
-      host: host && { version: host.version, pid: host.pid },
+      host: host && { version: host.version, pid: host.pid, command: host.command || "mcpb" },
       clients: this.clients(),
       pausedSessions: this.pauses.all.sessions,
       activeSessions: this.status.activeSessions,

@@ -101,6 +101,8 @@ class HostHello(Wire, kw_only=True):
     extension_origin: str
     """As the browser names it: `chrome-extension://<id>/`, or an add-on's id in Firefox."""
     limits: Limits
+    command: str = ""
+    """What to type for `mcpb`: its whole path, quoted for a shell; empty: not beside the interpreter."""
 
 
 class BridgeHello(Wire, kw_only=True):

@@ -30,6 +30,7 @@ from native_host.relay.coalescing import AnnouncementCoalescer
 from native_host.relay.message_router import Delivery, MessageRouter
 from native_host.system import malloc
 from native_host.system.private_files import PrivateFileError
+from native_host.system.program_name import installed_command
 
 logger = logging.getLogger(__name__)
 
@@ -406,6 +407,7 @@ def _hello(record: endpoint.Record) -> wire.HostHello:
         limits=wire.Limits(
             to_browser=wire.TO_BROWSER_BYTES, from_browser=wire.FROM_BROWSER_BYTES, socket=wire.SOCKET_BYTES
         ),
+        command=installed_command(),
     )
 
 

@@ -33,3 +33,9 @@ def command_path(program: str = "") -> str:
     """Return the whole path of the program, quoted: for programs that do not have the user's `PATH`."""
     own = Path(program or sys.argv[0])
     return shlex.quote(str(own.absolute())) if own.name in NAMES else NAMES[0]
+
+
+def installed_command() -> str:
+    """Return the whole path of the `mcpb` of this interpreter's environment, quoted; empty if it has none."""
+    own = Path(sys.executable).with_name(NAMES[0])
+    return command_path(str(own)) if own.exists() else ""

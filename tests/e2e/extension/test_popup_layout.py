@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +111,23 @@ async def test_nothing_is_cut_and_nothing_overlaps_in_any_state(chain: Chain, ba
     assert len(header) == 1
 
 
+async def test_a_long_path_of_the_command_breaks_no_layout(chain: Chain, bare: Chromium) -> None:
+    chain.register(chain.home / "profile")
+    await chain.open(bare, "plain.html")
+    popup = await open_popup(bare)
+    await wait_state(popup, "Connected, no agent")
+    before = await buttons_of(popup)
+    path = "/home/ann/" + 8 * "a-directory-with-a-long-name/" + "venv/bin/mcpb"
+    await popup.evaluate(f"document.getElementById('command').append({path!r})")
+    measured = await popup.evaluate(MEASURE)
+    assert [each.partition(" ")[0] for each in measured.pop("cut")] == ["code#command"]
+    assert_tidy({**measured, "cut": []})
+    copy = before.pop("Copy")
+    now = await buttons_of(popup)
+    assert now.pop("Copy")[0] == copy[0]
+    assert now == before
+
+
 async def test_no_button_moves_when_a_client_connects_and_calls(chain: Chain, bare: Chromium) -> None:
     chain.register(chain.home / "profile")
     await chain.open(bare, "tabserver.html")
@@ -187,7 +207,9 @@ async def test_the_next_step_is_copied_and_connects_without_another_click(
     chain.register(chain.home / "profile")
     await wait_state(popup, "Connected, no agent")
     assert endpoint.live_hosts(chain.home / "run")
-    assert "claude mcp add" in await popup.evaluate("document.getElementById('command').innerText")
+    command = await popup.evaluate("document.getElementById('command').innerText")
+    mcpb = shlex.quote(str(Path(sys.executable).with_name("mcpb")))
+    assert command == f"claude mcp add --scope user browser -- {mcpb} bridge --name browser"
 
 
 async def test_the_user_sees_and_changes_the_allowed_origins(chain: Chain, bare: Chromium) -> None:

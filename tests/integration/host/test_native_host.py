@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -115,6 +116,11 @@ async def test_a_host_is_found_with_its_browser_s_name(
     (record,) = endpoint.live_hosts(run_directory)
     assert (record.pid, record.extension_origin) == (pid(browser), ORIGIN)
     assert record.browser.startswith("Simulated browser")
+
+
+async def test_a_host_names_the_command_of_its_own_installation(browser: SimulatedBrowser) -> None:
+    hello = msgspec.json.decode(browser.heard("host/hello")[-1].params)
+    assert hello["command"] == shlex.quote(str(Path(sys.executable).with_name("mcpb")))
 
 
 async def test_a_page_s_tool_is_called_and_its_answer_comes_back(
