@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from demo.chromium import Chromium
+from demo.chromium import Chromium, Page
 from extension_card import ExtensionCard, open_card, switch_on_developer_mode
 from full_chain import EXTENSION, Chain
 from popup_states import SESSION, click, open_popup, wait_state, worker_of
@@ -81,9 +81,7 @@ async def test_it_reloads_between_calls_and_keeps_owners_and_handovers(
         await agent.request("browser/pause", session="s2", paused=True)
         frame = await agent.until_offered("slow")
         call = await agent.begin_call(frame, "slow", session="s1")
-        page = await browser.attach(
-            next(it for it in await browser.targets() if it["url"].endswith("tabserver.html"))["targetId"]
-        )
+        page = await page_at(browser, "tabserver.html")
         await page.wait_until("window.runs === 1")
 
         write_version(directory, "0.2.0", "0.2.0 (0123456789ab)")
@@ -102,6 +100,43 @@ async def test_it_reloads_between_calls_and_keeps_owners_and_handovers(
         frame = await agent.until_offered("echo")
         assert await agent.call(frame, "echo", text="again") == "echo: again"
     assert await card.errors() == []
+
+
+async def test_site_rules_hold_after_the_reload_while_no_native_host_starts(
+    chain: Chain, browser: Chromium, directory: Path
+) -> None:
+    chain.register(chain.home / "profile")
+    denied = chain.pages.replace("localhost", "127.0.0.1")
+    card = await open_card(browser)
+    async with onlooking(chain) as agent:
+        await agent.request("browser/siteRules", sessions=[{"session": "s1", "deny": [denied]}])
+        await open_tabs(chain, browser, agent)
+        page = await page_at(browser, "plain.html")
+        assert await reaches(page, denied) is False
+
+    wrapper = chain.home / "bin/mcpb-native-host"
+    wrapper.write_text(wrapper.read_text().replace("\n", "\nexit 3\n", 1))
+    write_version(directory, "0.2.0", "0.2.0 (0123456789ab)")
+    await look_now(browser)
+    await wait_version(card, "0.2.0 (0123456789ab)")
+    worker = await worker_of(browser)
+    await worker.wait_until(
+        "chrome.declarativeNetRequest.getSessionRules().then((rules) => rules.length > 0)", 10
+    )
+    assert await reaches(page, denied) is False
+    assert await reaches(page, chain.pages) is True
+
+
+async def page_at(browser: Chromium, path: str) -> Page:
+    """Attach to the tab at an address that ends with this."""
+    target = next(each for each in await browser.targets() if each["url"].endswith(path))
+    return await browser.attach(target["targetId"])
+
+
+async def reaches(page: Page, site: str) -> bool:
+    """Return whether a page can send a request to a site."""
+    send = f"fetch('{site}/plain.html', {{mode: 'no-cors'}})"
+    return bool(await page.evaluate(f"{send}.then(() => true, () => false)"))
 
 
 async def test_an_upgrade_is_found_while_no_host_is_there(browser: Chromium, directory: Path) -> None:
