@@ -89,7 +89,7 @@ function isTaken(tab, { groupId }) {
 
 /**
  * Return whether a tab is neither taken by the user nor at work: the user has not moved it out of its group, it plays
- * and records nothing, and its page has no unsaved changes.
+ * nothing and shows no live stream, and its page has no unsaved changes.
  *
  * @param {ReleasedTab} released
  */
@@ -107,8 +107,9 @@ async function isIdle(released) {
 }
 
 /**
- * In each document of a tab: return whether it would ask before it is left, or has a live stream of camera, microphone
- * or call. The browser itself asks only where it closes the tab, in front of the user.
+ * In each document of a tab: return whether it would ask before it is left, or has a media element with a live stream of
+ * camera, microphone or call. No extension sees a stream without such an element. The browser itself asks only where it
+ * closes the tab, in front of the user.
  */
 function isAtWork() {
   const event = document.createEvent("BeforeUnloadEvent");
