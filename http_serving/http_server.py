@@ -32,6 +32,7 @@ from http_serving.http_connection import (
     wait_closed_by_client,
 )
 from http_serving.peer_credentials import Kind, Peer, peer_of
+from http_serving.retrying_listener import RetryingListener, Shortage
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system.proc import SocketProcesses
 
@@ -78,7 +79,9 @@ async def serve(
     Open responses have a moment to complete by themselves. The sockets are closed.
     """
     server = _Server(app, options)
-    listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+    opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+    shortage = Shortage()
+    listeners = [RetryingListener(each, shortage) for each in opened]
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             accept = partial(
