@@ -9,10 +9,20 @@ import trio
 from demo import shop
 from demo.served_page import served_page
 
+PORT = 8137
+"""Port, if it is free: README.md names a tool of the page with it."""
+_DESCRIPTION = """\
+{title}, a small shop with tools, is open at {url} until Ctrl-C.
+Open it in the browser that has the mcpb extension, or let your agent do so.
+With Claude Code, in another terminal:
+
+    claude -p 'Open {url} and put green tea into the cart.' --allowedTools 'mcp__browser__*'
+"""
+
 
 def main() -> int:
     """Serve it until Ctrl-C; returns the exit code."""
-    with served_page(shop.page()) as url:
+    with served_page(shop.page(), PORT) as url:
         trio.run(_serve_until_interrupted, url)
     return 0
 
@@ -20,6 +30,5 @@ def main() -> int:
 async def _serve_until_interrupted(url: str) -> None:
     # Handle signals before the address is printed: a reader may send one at once.
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        print(f"{shop.TITLE}, a small shop with tools, is open at {url} until Ctrl-C.", flush=True)
-        print("Open it in the browser that has the mcpb extension. Its tools: mcpb tools", flush=True)
+        print(_DESCRIPTION.format(title=shop.TITLE, url=url), flush=True)
         await anext(signals)

@@ -1,7 +1,8 @@
-"""One page on a free port of this machine, for a browser to open."""
+"""One page on a port of this machine, for a browser to open."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,8 +11,11 @@ from typing import Any
 
 
 @contextmanager
-def served_page(html: str) -> Iterator[str]:
-    """Answer every request with the page as long as the block runs; yields its URL."""
+def served_page(html: str, port: int = 0) -> Iterator[str]:
+    """Answer every request with the page as long as the block runs; yields its URL.
+
+    If the port is in use, or 0, the page has a free one.
+    """
     body = html.encode()
 
     class Page(BaseHTTPRequestHandler):
@@ -25,7 +29,7 @@ def served_page(html: str) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
             """Say nothing: people read what is printed around it."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    server = _listen(port, Page)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -34,3 +38,12 @@ def served_page(html: str) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _listen(port: int, page: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), page)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return ThreadingHTTPServer(("127.0.0.1", 0), page)

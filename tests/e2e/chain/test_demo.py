@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -12,6 +13,7 @@ import trio
 
 from demo import shop
 from demo.run import ORDERED
+from demo.served_page import served_page
 
 DEMO = [sys.executable, "-m", "bridge", "demo"]
 
@@ -117,3 +119,8 @@ async def test_the_shop_alone_is_served_until_it_is_interrupted(short_tmp: Path)
             assert await process.wait() == 0
     assert page == shop.page()
     assert list(short_tmp.iterdir()) == []
+
+
+def test_a_page_whose_port_is_in_use_has_another_one() -> None:
+    with served_page("first") as first, served_page("second", urlsplit(first).port or 0) as second:
+        assert [urlopen(url, timeout=60).read() for url in (first, second)] == [b"first", b"second"]
