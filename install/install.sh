@@ -81,9 +81,10 @@ while [ $# -gt 0 ]; do
         cat <<EOF
 $usage
 
-Installs mcpb from this clone, or upgrades it, registers it with your browsers and copies the extension.
+Installs mcpb from this clone, or upgrades it, registers it with your browsers, adds it to Claude Code on the
+first installation, and copies the extension.
 
-  --yes, -y        register with browsers without asking; otherwise the plan is shown first
+  --yes, -y        change the settings of browsers and of Claude Code without asking; they are listed all the same
   --prefix DIR     a new or an empty folder to install into, in place of
                    $prefix
   --extension DIR  a folder for the extension, in place of
@@ -284,9 +285,7 @@ else
     "$mcpb" install-native-host $yes || ended=$?
     [ "$ended" -eq 0 ] || say "mcpb is installed. Nothing new was registered with browsers."
 fi
-say ""
-copied=0
-"$mcpb" extension ${extension:+--directory "$extension"} || copied=$?
+
 # has_client: whether the settings of a client that mcpb knows have it.
 has_client() {
     "$current/bin/python" -I -c '
@@ -294,12 +293,38 @@ from install.checks.client_entries import find_client_entries
 from install.machine import this_machine
 raise SystemExit(not find_client_entries(this_machine()))'
 }
+
+# With its own command, and only on the first installation: who removes it there does not get it back.
+add_to_claude_code() {
+    if [ -n "$before" ] || ! command -v claude >/dev/null; then
+        return 1
+    fi
+    [ -n "$yes" ] || { [ -t 0 ] && [ -t 1 ]; } || return 1
+    say "" "Add mcpb to Claude Code, for all directories:" "" "    $add" ""
+    if [ -z "$yes" ]; then
+        printf 'Run this? [y/N]: ' >&2
+        read -r answer || answer=
+        case $answer in
+        [yY] | [yY][eE][sS]) ;;
+        *) return 1 ;;
+        esac
+    fi
+    claude mcp add --scope user browser -- "$mcpb" bridge --name browser </dev/null || return 1
+    say "Undo: claude mcp remove --scope user browser"
+}
+
+add="claude mcp add --scope user browser -- $(quoted "$mcpb") bridge --name browser"
+unadded=
 if has_client; then
     say "" "MCP clients that run now use this version after their next start."
-else
-    say "" "Add it to your MCP client, for instance Claude Code:" "" \
-        "    claude mcp add --scope user browser -- $(quoted "$mcpb") bridge --name browser"
+elif ! add_to_claude_code; then
+    unadded=yes
 fi
+say ""
+copied=0
+"$mcpb" extension ${extension:+--directory "$extension"} || copied=$?
+[ -z "$unadded" ] || say "" "Add it to your MCP client, for instance Claude Code:" "" "    $add"
+[ -n "$before" ] || say "" "To try it with a small shop when the extension is loaded: $(quoted "$mcpb") demo --serve"
 case :$PATH: in
 *:"$bin":*) ;;
 *) say "" "To type mcpb without its path, add this to your shell's profile: export PATH=\"$bin:\$PATH\"" ;;

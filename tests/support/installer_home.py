@@ -28,6 +28,15 @@ FOREIGN = f'{{"name": "{wire.HOST_NAME}", "path": "/bin/cat"}}'
 """A sound manifest that starts somebody else's program."""
 
 
+def write_claude(directory: Path) -> Path:
+    """Write a `claude` that notes its arguments in `calls` beside it, and changes no settings."""
+    directory.mkdir(parents=True)
+    program = directory / "claude"
+    program.write_text('#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\n')
+    program.chmod(0o755)
+    return program
+
+
 def live_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let this process belong to somebody whose home directory it is; mcpb's own is `.mcpb` there."""
     home.mkdir(exist_ok=True)

@@ -21,6 +21,7 @@ from demo.chromium import open_chromium
 from demo.shop import TITLE, SimulatedShop
 from demo.simulated.browser import SimulatedBrowser
 from full_chain import INSPECTOR, ROOT, until_said
+from installer_home import write_claude
 from wire_peers import HOST_COMMAND
 
 README = (ROOT / "README.md").read_text()
@@ -45,11 +46,12 @@ class Newcomer:
         self.profile = home / ".config/chromium"
         self.profile.mkdir(parents=True)
         kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        claude = write_claude(home.parent / "claude")
         self.env = {
             **kept,
             "HOME": str(home),
             "MCPB_HOME": str(home / ".mcpb"),  # where it would be, if the home were the password database's
-            "PATH": f"{home}/.local/bin:{os.environ['PATH']}",
+            "PATH": f"{home}/.local/bin:{claude.parent}:{os.environ['PATH']}",
             "PYTHON": sys.executable,
             # pip asks rustc for its version; where rustup stands for it, that makes a folder of its own.
             "RUSTUP_HOME": str(home.parent / "rustup"),
@@ -137,7 +139,7 @@ async def test_a_newcomer_comes_from_a_clone_to_a_page_s_tool_and_back(short_tmp
     _, uninstall_and_purge, *_ = commands(section("Uninstall"))
     client = tell_client.partition(" -- ")[2]
     with trio.fail_after(WHOLE_SECONDS):
-        shown = await newcomer.types(install, answer="y\n")
+        shown = await newcomer.types(install, answer="y\ny\n")
         folder = re.search(r"The extension is in (\S+)", shown)
         assert folder is not None, shown
         assert tell_client in shown

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from install.browsers import known_browsers
+from installer_home import write_claude
 from native_host.existing_channel.channel_messages import CLAUDE_CODE
 from native_host.ipc import endpoint
 
@@ -79,6 +80,12 @@ class Person:
         return self.home / ".local/bin"
 
     @property
+    def claude_calls(self) -> list[str]:
+        """Arguments with which Claude Code was run."""
+        calls = self.home.parent / "claude/calls"
+        return calls.read_text().splitlines() if calls.exists() else []
+
+    @property
     def manifests(self) -> list[Path]:
         """Where it is registered."""
         return list((self.home / ".config").rglob("*.json"))
@@ -109,10 +116,10 @@ class Person:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def in_terminal(self, script: Path, answer: str) -> tuple[int, str]:
+    def in_terminal(self, script: Path, *answers: str) -> tuple[int, str]:
         """Run a script in a terminal and answer it; returns how it ended and what it showed."""
         ours, theirs = pty.openpty()
-        os.write(ours, f"{answer}\n".encode())
+        os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
         process = subprocess.Popen(
             ["/bin/sh", str(script)], env=self.environ, stdin=theirs, stdout=theirs, stderr=theirs
         )
@@ -156,7 +163,7 @@ def a_person(home: Path, **environ: str) -> Person:
     (home / ".config/chromium").mkdir(parents=True)
     (home / "letter.txt").write_text("Dear Ana")
     kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    path = f"{home}/.local/bin:{os.environ['PATH']}"
+    path = f"{home}/.local/bin:{write_claude(home.parent / 'claude').parent}:{os.environ['PATH']}"
     own = {"HOME": str(home), "MCPB_HOME": str(home / ".mcpb"), "PATH": path, "PYTHON": sys.executable}
     return Person(home, {**kept, **own, **environ})
 
@@ -412,6 +419,7 @@ def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_i
     person: Person,
 ) -> None:
     said = person.install()
+    assert person.claude_calls == []
     assert "stdin is not a terminal: nothing new was registered with browsers." in said
     assert "as it was" not in said
     assert "Then run: mcpb install-native-host\n" in said
@@ -422,11 +430,37 @@ def test_without_a_terminal_nothing_is_registered_unasked_and_the_command_that_i
 def test_in_a_terminal_the_plan_is_shown_and_the_person_is_asked(
     person: Person, answer: str, count: int
 ) -> None:
-    code, said = person.in_terminal(INSTALL, answer)
+    code, said = person.in_terminal(INSTALL, answer, answer)
     assert code == 0, said
     assert "Apply this plan?" in said
-    assert len(person.manifests) == count
+    assert "Run this?" in said
+    assert len(person.manifests) == len(person.claude_calls) == count
     assert person.version().startswith("mcpb ")
+
+
+def test_the_first_installation_adds_mcpb_to_claude_code_and_later_ones_do_not(person: Person) -> None:
+    said = person.install("--yes")
+    entry = f"mcp add --scope user browser -- {person.commands}/mcpb bridge --name browser"
+    assert person.claude_calls == [entry]
+    assert "Undo: claude mcp remove --scope user browser\n" in said
+    said = person.install("--yes")
+    assert person.claude_calls == [entry]
+    assert "Add it to your MCP client" in said
+
+
+def test_a_client_that_has_mcpb_is_enough(person: Person) -> None:
+    settings = person.home / ".cursor/mcp.json"
+    settings.parent.mkdir()
+    settings.write_text('{"mcpServers": {"web": {"command": "mcpb", "args": ["bridge"]}}}')
+    assert "after their next start" in person.install("--yes")
+    assert person.claude_calls == []
+
+
+def test_a_claude_code_that_refuses_leaves_the_line_to_the_user(person: Person) -> None:
+    (person.home.parent / "claude/claude").write_text("#!/bin/sh\nexit 1\n")
+    said = person.install("--yes")
+    assert "Undo: claude" not in said
+    assert said.index("Load unpacked") < said.index("Add it to your MCP client")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
@@ -513,7 +547,7 @@ def test_how_to_load_the_extension_stands_after_the_registration_and_names_no_co
     person: Person,
 ) -> None:
     said = person.install("--yes")
-    assert said.index("Done.") < said.index("Load unpacked") < said.index("claude mcp add")
+    assert said.index("Done.") < said.index("claude mcp add") < said.index("Load unpacked")
     assert "Then run" not in said
 
 
@@ -534,7 +568,7 @@ def test_a_script_that_is_interrupted_in_a_step_ends_its_line(tmp_path: Path) ->
 
 
 def test_a_folder_for_commands_that_is_not_on_path_is_said_with_the_line_that_adds_it(person: Person) -> None:
-    person.environ["PATH"] = os.environ["PATH"]
+    person.environ["PATH"] = f"{person.home.parent / 'claude'}:{os.environ['PATH']}"
     said = person.install("--yes")
     assert said.endswith(f'export PATH="{person.commands}:$PATH"\n')
     assert f"claude mcp add --scope user browser -- '{person.commands}/mcpb' bridge --name browser\n" in said
