@@ -201,7 +201,7 @@ function showAgents(report) {
   write(element("agents-title"), isNextShown ? "Next step" : "Agents");
   if (!isNextShown) return;
   const { what, command } = report.trouble ?? {
-    what: "No agent is connected. To add one, for instance Claude Code, run in a terminal:",
+    what: "No agent is connected. Start yours, or first add mcpb to it. For Claude Code, in a terminal:",
     command: `claude mcp add --scope user browser -- ${report.host?.command} bridge --name browser`,
   };
   write(element("what"), report.trouble && command ? `${what} Run in a terminal:` : what);
