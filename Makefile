@@ -86,8 +86,7 @@ test-security:
 test-machine:
 	@$(pytest) tests/e2e/machine
 
-# A bare Debian, a shell, a file chooser and Claude Code, as README.md says. Needs root, debootstrap, and
-# some minutes.
+# A bare Debian, a shell, a file chooser and Claude Code, as README.md says. Needs root and some minutes.
 test-firstday:
 	@install/prepare.sh test
 	@PYTHONPATH=.:tests/support .venv/bin/python tests/support/first_day.py
