@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
-import trio
 
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.element_refs import Ref
-from bridge.browser_tools.page.page import Frame, Page, look_inside
-from bridge.browser_tools.session.readable_frames import FRAMES_S, remaining_patience
+from bridge.browser_tools.page.page import Frame, Page
+from bridge.browser_tools.session.readable_frames import look_in_frames
 from native_host.protocol.untrusted_text import single_line
 
 MAX_ADDRESS = 300
@@ -81,12 +80,7 @@ async def rank_elements(page: Page, frames: Sequence[Frame], queries: Sequence[s
     Raises as `Page.call_script` for the main frame; frames inside of it that do not answer are left out.
     """
     ranking = Ranking([[] for _ in queries], [0] * len(queries))
-    until = trio.current_time() + FRAMES_S
-    for frame in frames:
-        look = partial(_find_in, page, frame, queries, limit)
-        answered = await (look_inside(look, remaining_patience(until)) if frame.number else look())
-        if answered is None:
-            continue
+    for frame, answered in await look_in_frames(frames, partial(_find_in, page, queries, limit)):
         for number, result in enumerate(answered.results):
             ranking.matches[number] += [(frame, element) for element in result.matches]
             ranking.counts[number] += result.found
@@ -96,7 +90,7 @@ async def rank_elements(page: Page, frames: Sequence[Frame], queries: Sequence[s
     return ranking
 
 
-async def _find_in(page: Page, frame: Frame, queries: Sequence[str], limit: int) -> _Answer:
+async def _find_in(page: Page, queries: Sequence[str], limit: int, frame: Frame) -> _Answer:
     await shadow_roots.adopt_roots(page, frame)
     answered = await page.call_script("find", {"queries": queries, "limit": limit}, frame=frame)
     return msgspec.convert(answered, _Answer)

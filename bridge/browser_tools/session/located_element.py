@@ -12,17 +12,18 @@ import trio
 from bridge.browser_tools.page import shadow_roots
 from bridge.browser_tools.page.element_locator import Locator, NamedElement, parse_locator
 from bridge.browser_tools.page.element_refs import Ref
-from bridge.browser_tools.page.page import Frame, Page, look_inside
+from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
 from bridge.browser_tools.session.element_search import FoundElement, format_match, make_match, rank_elements
 from bridge.browser_tools.session.readable_frames import (
-    FRAMES_S,
     MAX_FRAMES,
+    divide_answers,
+    divide_frames,
     frame_of,
+    look_in_frames,
     origins_of,
     read_refusal,
     readable_frames,
-    remaining_patience,
 )
 from bridge.browser_tools.tool_output import Quote, ToolError
 from bridge.origins import format_origin
@@ -52,22 +53,27 @@ class LocatorError(ToolError):
 class _LocatorResult(msgspec.Struct, rename="camel"):
     """Result of `mcpb.locate`."""
 
+    origin: str
     rank: int | None
     found: int
     matches: list[FoundElement]
 
 
+_Answer = tuple[Frame, _LocatorResult]
+"""What fits in the document of a frame."""
+
+
 class _Candidates(NamedTuple):
+    """What fits best in some documents."""
+
     found: int
     elements: list[tuple[Frame, FoundElement]]
-    has_silent_frames: bool
-    """True if a frame did not respond: its elements are missing."""
 
 
 async def locate_element(context: CallContext, page: Page, given: str | int | NamedElement) -> LocatedElement:
     """Return the element that a call names.
 
-    What is done with it in this call is bound to the same document. A locator never leads into a frame of
+    What is done with it in this call is bound to the same document. A locator never leads into a document of
     another origin, which could draw input to itself by a likeness of the page's own element; a ref may.
 
     Raises:
@@ -77,67 +83,76 @@ async def locate_element(context: CallContext, page: Page, given: str | int | Na
     locator = parse_locator(given)
     if isinstance(locator, Ref):
         return LocatedElement(locator, await frame_of(context, page, locator))
+    look = partial(_look_in, page, locator)
     until = trio.current_time() + APPEARS_S
     while True:
         frames = readable_frames(context, await page.find_frames())[:MAX_FRAMES]
-        found = await _look_in_frames(page, frames, locator)
-        own = [(frame, element) for frame, element in found.elements if frame.origin == frames[0].origin]
-        if own or trio.current_time() >= until:
+        likely, others = divide_frames(frames)
+        answers = await look_in_frames(likely, look)
+        own, foreign = divide_answers(answers)
+        found = _choose_best(own)
+        if found.elements or trio.current_time() >= until:
             break
         await trio.sleep(LOOK_S)
-    if found.found != 1 or not own:
-        raise await _make_error(context, page, frames, locator, found)
-    ((frame, element),) = own
-    return LocatedElement(Ref(element.ref, frame.number), frame)
+    if found.found == 1:
+        ((frame, element),) = found.elements
+        return LocatedElement(Ref(element.ref, frame.number), frame)
+    if found.elements:
+        raise _make_error(context, page, _describe_several(locator, found), found.elements)
+    elsewhere = await look_in_frames(others, look)
+    is_incomplete = page.has_silent_frames or len(answers) + len(elsewhere) < len(frames)
+    raise await _make_missing_error(context, page, frames, locator, [*foreign, *elsewhere], is_incomplete)
 
 
-async def _look_in_frames(page: Page, frames: Sequence[Frame], locator: Locator) -> _Candidates:
-    """Return the elements of all frames that fit: controls, or texts where there is no control."""
-    best: int | None = None
-    count = 0
-    elements: list[tuple[Frame, FoundElement]] = []
-    has_silent_frames = page.has_silent_frames
-    until = trio.current_time() + FRAMES_S
-    for frame in frames:
-        look = partial(_look_in, page, frame, locator)
-        there = await (look_inside(look, remaining_patience(until)) if frame.number else look())
-        if there is None:
-            has_silent_frames = True
-            continue
-        if there.rank is not None and best is not None and there.rank > best:
-            continue
-        if there.rank is not None and (best is None or there.rank < best):
-            best, count, elements = there.rank, 0, []
-        count += there.found
-        elements += [(frame, element) for element in there.matches]
-    shown = [each for each in elements if each[1].visible]
-    return _Candidates(count, shown if count else elements, has_silent_frames)
+def _choose_best(answers: Sequence[_Answer]) -> _Candidates:
+    """Return the elements that fit best: controls, or texts where there is no control."""
+    ranks = [result.rank for _, result in answers if result.rank is not None]
+    if not ranks:
+        hidden = [(frame, element) for frame, result in answers for element in result.matches]
+        return _Candidates(0, hidden)
+    best = [(frame, result) for frame, result in answers if result.rank == min(ranks)]
+    shown = [(frame, element) for frame, result in best for element in result.matches if element.visible]
+    return _Candidates(sum(result.found for _, result in best), shown)
 
 
-async def _look_in(page: Page, frame: Frame, locator: Locator) -> _LocatorResult:
+async def _look_in(page: Page, locator: Locator, frame: Frame) -> _LocatorResult:
     await shadow_roots.adopt_roots(page, frame)
     answered = await page.call_script("locate", msgspec.to_builtins(locator), frame=frame)
     return msgspec.convert(answered, _LocatorResult)
 
 
-async def _make_error(
-    context: CallContext, page: Page, frames: Sequence[Frame], locator: Locator, found: _Candidates
+def _describe_several(locator: Locator, found: _Candidates) -> str:
+    if not found.found:
+        return f"No element that is shown fits {locator}. Nothing was done. Those that it selects are hidden."
+    more = f" The first {MAX_CANDIDATES} are listed." if found.found > MAX_CANDIDATES else ""
+    return (
+        f"{found.found} elements fit {locator}. Nothing was done.{more} Give the ref of one, or say what "
+        'it is in: button "Name" in "Text".'
+    )
+
+
+async def _make_missing_error(
+    context: CallContext,
+    page: Page,
+    frames: Sequence[Frame],
+    locator: Locator,
+    foreign: Sequence[_Answer],
+    is_incomplete: bool,
 ) -> LocatorError:
-    """Return the error for a locator without exactly one element of the page's own; it lists candidates."""
-    shown = found.elements[:MAX_CANDIDATES]
-    if found.found == 1:
-        ((frame, element),) = shown
-        where = f"[{Ref(element.ref, frame.number)}] in a frame of {format_origin(frame.origin)}"
-        text = f"Only {where} fits {locator}. Nothing was done. Give this ref if that element is meant."
-    elif found.found:
-        more = f" The first {len(shown)} are listed." if found.found > len(shown) else ""
+    """Return the error for a locator that fits nothing of the page's own; it lists what comes near."""
+    shown = [each for each in _choose_best(foreign).elements if each[1].visible]
+    if shown:
+        origin_of = {frame.number: format_origin(result.origin) for frame, result in foreign}
+        refs = [
+            f"[{Ref(element.ref, frame.number)}] of {origin_of[frame.number]}"
+            for frame, element in shown[:MAX_CANDIDATES]
+        ]
         text = (
-            f"{found.found} elements fit {locator}. Nothing was done.{more} Give the ref of one, or say what "
-            'it is in: button "Name" in "Text".'
+            f"Only elements in frames of other origins fit {locator}: {', '.join(refs)}. Nothing was done. "
+            "Give the ref of one if it is meant."
         )
     elif locator.css:
-        like = " Those that it selects are hidden." if shown else ""
-        text = f"No element that is shown fits {locator}. Nothing was done.{like}"
+        text = f"No element that is shown fits {locator}. Nothing was done."
     else:
         shown = await _find_similar(page, frames, locator)
         like = " Similar elements are listed." if shown else ""
@@ -145,10 +160,17 @@ async def _make_error(
             f"No element fits {locator}. Nothing was done.{like} read_page with filter interactive shows all "
             "controls. A CSS selector begins with css=."
         )
-    if found.has_silent_frames:
-        text += " A frame did not respond and was not searched."
+    if is_incomplete:
+        text += " A frame could not be searched."
+    return _make_error(context, page, text, shown)
+
+
+def _make_error(
+    context: CallContext, page: Page, text: str, elements: Sequence[tuple[Frame, FoundElement]]
+) -> LocatorError:
     if read_refusal(context, page):
         return LocatorError(text, [], "")
+    shown = elements[:MAX_CANDIDATES]
     lines = [format_match(make_match(frame, element)) for frame, element in shown]
     return LocatorError(text, lines, origins_of(frame for frame, _ in shown))
 

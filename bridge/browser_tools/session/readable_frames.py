@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 import trio
 
 from bridge.browser_tools.page.element_refs import Ref
-from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page
+from bridge.browser_tools.page.page import FRAME_S, Frame, GoneError, Page, look_inside
 from bridge.browser_tools.session.call_context import CallContext
+from bridge.origins import OPAQUE
 
 MAX_FRAMES = 50
 MAX_ORIGINS = 3
@@ -16,6 +19,16 @@ MAX_ORIGINS = 3
 FRAMES_S = 15.0
 
 _OF_PAGES = ("http", "https", "about", "", "blob", "filesystem", "data", "file")
+
+
+class HasOrigin(Protocol):
+    """What a document has answered, with its `self.origin`."""
+
+    origin: str
+
+
+T = TypeVar("T")
+FromDocument = TypeVar("FromDocument", bound=HasOrigin)
 
 
 def remaining_patience(until: float) -> float:
@@ -42,6 +55,49 @@ def readable_frames(context: CallContext, frames: Sequence[Frame]) -> list[Frame
             left_out.add(frame.id)
         else:
             found.append(frame)
+    return found
+
+
+def divide_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Return the frames whose address is of the page's own origin or of none, and the others.
+
+    Those without an address of their own may be of another origin all the same: see `divide_answers`.
+    """
+    own = [frame for frame in frames if frame.origin == frames[0].origin]
+    return own, [frame for frame in frames if frame.origin != frames[0].origin]
+
+
+def divide_answers(
+    answers: Sequence[tuple[Frame, FromDocument]],
+) -> tuple[list[tuple[Frame, FromDocument]], list[tuple[Frame, FromDocument]]]:
+    """Return the answers of documents of the page's own origin, and the others; the page's own is first.
+
+    Rules judge a `data:` address, `srcdoc` or a sandboxed document by the site around it; but it may be what
+    another site has put there. Its `self.origin` is opaque then.
+    """
+    page_origin = answers[0][1].origin
+    own = [
+        (frame, answer)
+        for frame, answer in answers
+        if frame.number == 0 or answer.origin == page_origin != OPAQUE
+    ]
+    return own, [each for each in answers if each not in own]
+
+
+async def look_in_frames(
+    frames: Sequence[Frame], look: Callable[[Frame], Awaitable[T]]
+) -> list[tuple[Frame, T]]:
+    """Return what `look` returns in each frame; without frames that go away, have crashed or hang.
+
+    Raises what `look` raises in the main frame.
+    """
+    found = []
+    until = trio.current_time() + FRAMES_S
+    for frame in frames:
+        there = partial(look, frame)
+        result = await (look_inside(there, remaining_patience(until)) if frame.number else there())
+        if result is not None:
+            found.append((frame, result))
     return found
 
 

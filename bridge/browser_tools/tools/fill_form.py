@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -17,8 +18,14 @@ from bridge.browser_tools.page.element_locator import ElementArgument, parse_loc
 from bridge.browser_tools.page.element_refs import Ref
 from bridge.browser_tools.page.page import Frame, Page
 from bridge.browser_tools.session.call_context import CallContext
-from bridge.browser_tools.session.located_element import locate_element
-from bridge.browser_tools.session.readable_frames import frame_of, readable_frames
+from bridge.browser_tools.session.located_element import MAX_CANDIDATES, locate_element
+from bridge.browser_tools.session.readable_frames import (
+    divide_answers,
+    divide_frames,
+    frame_of,
+    look_in_frames,
+    readable_frames,
+)
 from bridge.browser_tools.tool import MaybeTab, Tool, ToolInput
 from bridge.browser_tools.tool_output import ToolError, ToolOutput, ToolResult
 from bridge.browser_tools.tools import page_changes
@@ -93,8 +100,13 @@ class _LabelledField(msgspec.Struct, rename="camel"):
 class _Fields(msgspec.Struct):
     """Result of `mcpb.fieldsLabelled`."""
 
+    origin: str
     rank: int | None
     fields: list[_LabelledField]
+
+
+_Answer = tuple[Frame, _Fields]
+"""What fits in the document of a frame."""
 
 
 async def fill_form(given: FillForm, context: CallContext) -> ToolResult:
@@ -154,61 +166,59 @@ async def _find_field(context: CallContext, page: Page, field: Field) -> tuple[s
     """Return the ref and the value of a field.
 
     Raises:
-        ToolError: no field of the page's own origin has that label, or several have; or so with the locator.
+        ToolError: not exactly one field of the page's own origin has that label, or fits that locator.
     """
     if not isinstance(field.ref, UnsetType):
         located = await locate_element(context, page, field.ref)
         return str(located.ref), field.value
     assert isinstance(field.label, str)
+    look = partial(_find_in, page, field.label, field.value)
     until = trio.current_time() + APPEARS_S
     while True:
-        frames = readable_frames(context, await page.find_frames())
-        own = [frame for frame in frames if frame.origin == frames[0].origin]
-        found = await _find_in(page, own, field.label, field.value)
-        if found:
+        likely, others = divide_frames(readable_frames(context, await page.find_frames()))
+        own, foreign = divide_answers(await look_in_frames(likely, look))
+        best = _choose_best(own)
+        if best:
             break
         if trio.current_time() >= until:
-            others = [frame for frame in frames if frame not in own]
-            raise _make_missing(field.label, await _find_in(page, others, field.label, field.value))
+            foreign += await look_in_frames(others, look)
+            raise _make_missing_error(field.label, foreign)
         await trio.sleep(LOOK_S)
-    if len(found) > 1:
-        refs = ", ".join(f"{labelled.role} [{Ref(labelled.ref, frame.number)}]" for frame, labelled in found)
+    if len(best) > 1:
+        refs = ", ".join(f"{labelled.role} [{Ref(labelled.ref, frame.number)}]" for frame, labelled in best)
         raise ToolError(f"Several fields fit {quote(field.label, MAX_SAID)}: {refs}. Give the ref of one.")
-    ((frame, labelled),) = found
+    ((frame, labelled),) = best
     value = True if labelled.is_choice else field.value
     return str(Ref(labelled.ref, frame.number)), value
 
 
-def _make_missing(label: str, others: list[tuple[Frame, _LabelledField]]) -> ToolError:
+def _make_missing_error(label: str, foreign: list[_Answer]) -> ToolError:
     """Return the error for a label without a field of the page's own origin.
 
     A frame of another origin could draw a value to itself by a label: its fields are filled by ref only.
     """
     name = quote(label, MAX_SAID)
-    if not others:
+    best = _choose_best(foreign)[:MAX_CANDIDATES]
+    if not best:
         return ToolError(f"No field is called {name}. read_page with filter interactive shows what there is.")
+    origin_of = {frame.number: format_origin(found.origin) for frame, found in foreign}
     refs = ", ".join(
-        f"{labelled.role} [{Ref(labelled.ref, frame.number)}] of {format_origin(frame.origin)}"
-        for frame, labelled in others
+        f"{labelled.role} [{Ref(labelled.ref, frame.number)}] of {origin_of[frame.number]}"
+        for frame, labelled in best
     )
     return ToolError(f"Only fields in frames of other origins fit {name}: {refs}. Give the ref of one.")
 
 
-async def _find_in(
-    page: Page, frames: list[Frame], label: str, value: Any
-) -> list[tuple[Frame, _LabelledField]]:
-    best: int | None = None
-    found: list[tuple[Frame, _LabelledField]] = []
-    for frame in frames:
-        await shadow_roots.adopt_roots(page, frame)
-        answered = await page.call_script("fieldsLabelled", {"label": label, "value": value}, frame=frame)
-        there = msgspec.convert(answered, _Fields)
-        if there.rank is None or (best is not None and there.rank > best):
-            continue
-        if best is None or there.rank < best:
-            best, found = there.rank, []
-        found += [(frame, each) for each in there.fields]
-    return found
+async def _find_in(page: Page, label: str, value: Any, frame: Frame) -> _Fields:
+    await shadow_roots.adopt_roots(page, frame)
+    answered = await page.call_script("fieldsLabelled", {"label": label, "value": value}, frame=frame)
+    return msgspec.convert(answered, _Fields)
+
+
+def _choose_best(answers: list[_Answer]) -> list[tuple[Frame, _LabelledField]]:
+    ranks = [found.rank for _, found in answers if found.rank is not None]
+    best = min(ranks, default=None)
+    return [(frame, field) for frame, found in answers if found.rank == best for field in found.fields]
 
 
 async def _submit_form(context: CallContext, page: Page, last: str) -> ToolResult:

@@ -167,7 +167,9 @@ def test_a_locator_leads_into_frames_of_the_page_s_origin_only_and_a_ref_into_al
     click(tools, 'button "Press written"')
     said = refuse_click(tools, 'button "Press other"')
     found = re.match(
-        rf"Only \[(f\d+\.\d+)\] in a frame of {browsing.site.elsewhere} fits button “Press other”\.", said
+        r"Only elements in frames of other origins fit button “Press other”: "
+        rf"\[(f\d+\.\d+)\] of {browsing.site.elsewhere}\. Nothing was done\.",
+        said,
     )
     assert found
     assert f'button "Press other" [{found[1]}]' in said
@@ -182,21 +184,54 @@ def test_no_field_of_a_frame_of_another_origin_is_filled_by_a_locator(
     tools.open_site("frames.html")
     field = {"ref": 'textbox "Words for within"', "value": "x"}
     said = tools.refused("fill_form", fields=[field])
-    assert f"in a frame of {browsing.site.elsewhere} fits" in said
+    assert re.search(rf"\[f\d+\.\d+\] of {browsing.site.elsewhere}\. Nothing was done\.", said)
     assert '"within: ' not in tools.done("read_page").text
 
 
-def test_a_frame_of_another_origin_does_not_get_ahead_of_the_page_s_own_element(tools: Tools) -> None:
-    """The page shows its button half a second after the call has begun to look for it."""
+def test_a_likeness_in_a_frame_of_another_origin_is_not_taken_for_the_page_s_own(tools: Tools) -> None:
+    """The page shows its own half a second after the call has begun to look for it."""
     tab = tools.look(tools.open_site("frames.html"))
     tab.evaluate("""addEventListener("message", () => setTimeout(() => {
-        const button = document.createElement("button");
-        button.textContent = "Press other";
-        document.body.append(button);
+        const own = document.createElement("div");
+        own.textContent = "Press other";
+        own.onclick = () => { own.textContent = "The page's own"; };
+        document.body.append(own);
     }, 500))""")
     tab.evaluate("postMessage('begin', '*')")
-    said = refuse_click(tools, 'button "Press other"')
-    assert said.startswith("2 elements fit button “Press other”. Nothing was done.")
+    click(tools, '"Press other"')
+    tools.done("wait_for", text="The page's own")
+
+
+@pytest.mark.parametrize("attributes", ["sandbox srcdoc='{}'", "src='data:text/html,{}'"])
+def test_a_frame_without_an_origin_of_its_own_is_not_the_page_s(
+    tools: Tools, browsing: Browsing, attributes: str
+) -> None:
+    """Another site may have put anything there, and rules judge it by the site around it."""
+    tab = tools.look(tools.open_site("frames.html"))
+    frame = f"<iframe {attributes.format('<input aria-label=Password>')}></iframe>"
+    tab.evaluate(f"document.body.innerHTML = `{frame}`; 1")
+    tools.done("wait_for", idle=True)
+    field = {"ref": 'textbox "Password"', "value": "secret"}
+    assert "of a page of no site. Nothing was done." in tools.refused("fill_form", fields=[field])
+    by_label = tools.refused("fill_form", fields=[{"label": "Password", "value": "secret"}])
+    found = re.search(r"textbox \[(f\d+\.\d+)\] of a page of no site\.", by_label)
+    assert found
+    tools.done("fill_form", fields=[{"ref": found[1], "value": "by its ref"}])
+
+
+def test_a_frame_of_another_site_that_leads_itself_to_its_data_is_not_the_page_s(
+    tools: Tools, browsing: Browsing
+) -> None:
+    tab = tools.look(tools.open_site("frames.html"))
+    address = f"{browsing.site.elsewhere}/frame.html?name=led"
+    tab.evaluate(f"document.body.innerHTML = `<iframe src='{address}'></iframe>`; 1")
+    tools.done("wait_for", text="Press led")
+    frame = next(each for each in browsing.browser.targets("iframe") if each["url"] == address)
+    leading = "void setTimeout(() => { location.href = 'data:text/html,<button>Pay now</button>'; })"
+    browsing.browser.attach(frame["targetId"]).evaluate(leading)
+    tools.done("wait_for", textGone="Press led")
+    assert "Nothing was done." in refuse_click(tools, 'button "Pay now"')
+    assert any(each["url"].startswith("data:") for each in browsing.browser.targets("iframe"))
 
 
 def test_a_frame_that_does_not_respond_is_mentioned(tools: Tools, browsing: Browsing) -> None:
@@ -204,7 +239,7 @@ def test_a_frame_that_does_not_respond_is_mentioned(tools: Tools, browsing: Brow
     frame = next(each for each in browsing.browser.targets("iframe") if each["url"].endswith("name=other"))
     busy = "void setTimeout(() => { for (const end = Date.now() + 10_000; Date.now() < end;); })"
     browsing.browser.attach(frame["targetId"]).evaluate(busy)
-    assert "A frame did not respond and was not searched." in refuse_click(tools, 'button "Press other"')
+    assert "A frame could not be searched." in refuse_click(tools, 'button "Press other"')
 
 
 def test_elements_of_closed_shadow_roots_are_named(tools: Tools) -> None:

@@ -11,10 +11,11 @@ const MAX_FIELDS = 10;
  */
 
 /**
- * Controls that fit a label best. `isChoice`: it is the choice that the value names, to be switched on.
+ * Controls that fit a label best. `isChoice`: it is the choice that the value names, to be switched on. `origin`: that
+ * of the document.
  *
  * @param {{label: string, value?: Value}} given
- * @returns {{rank: number | null, fields: Field[], next: number}}
+ * @returns {{origin: string, rank: number | null, fields: Field[], next: number}}
  */
 function fieldsLabelled({ label, value }) {
   const wanted = folded(cleaned(label, MAX_NAME));
@@ -33,7 +34,7 @@ function fieldsLabelled({ label, value }) {
     const role = kindOf(control);
     return { ref: refOf(control), role, name: nameOf(control, role).text, isChoice };
   });
-  return { rank: best === Infinity ? null : best, fields, next: nextRef };
+  return { origin: self.origin, rank: best === Infinity ? null : best, fields, next: nextRef };
 }
 
 /** @param {Element} start @returns {Generator<Element>} those that can be filled, in the order of the page */

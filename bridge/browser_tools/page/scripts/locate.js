@@ -15,7 +15,7 @@ const selectInFragment = methodOf(DocumentFragment.prototype.querySelectorAll);
 
 /**
  * All elements that are meant. `rank` 0: controls, and what has the role; 1: texts, which are meant where no control is.
- * Hidden elements that a selector selects are listed, and not counted in `found`.
+ * Hidden elements that a selector selects are listed, and not counted in `found`. `origin` is the document's own.
  *
  * @param {Locator} given
  */
@@ -29,6 +29,7 @@ function locateElements({ role = "", name = "", word = "", within = "", css = ""
   const described = shown.map(describeMatch);
   const contexts = contextsOf(shown.map((element, at) => [element, `${described[at]?.role} ${described[at]?.name}`]));
   return {
+    origin: self.origin,
     rank: meant.length ? rank : null,
     found: meant.length,
     matches: described.map((match, at) => {
