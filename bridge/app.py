@@ -444,7 +444,6 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
                     hub.router,
                     hub.links,
                     _state_directory(),
-                    url,
                     lambda: {
                         **{each.hub_session.id: each.transport for each in front.sessions},
                         **{session.id: TRANSPORT for session in channel_front.sessions()},

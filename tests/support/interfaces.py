@@ -292,9 +292,7 @@ def _make_http_app(home: Path) -> App:
     router = Router(transport)
     url = "http://localhost:3456/"
     pauses = PauseSync(router.registry, transport, router.changes, PausesFile(get_state_directory(home)))
-    page = StatusPage(
-        router, pauses, StatusUpdates(router, NoProblems(), get_state_directory(home), url), url
-    )
+    page = StatusPage(router, pauses, StatusUpdates(router, NoProblems(), get_state_directory(home)), url)
     return HttpFrontend(router, lambda _: None, HttpSettings(), _admit_all, Metrics(), page.routes()).app
 
 

@@ -82,9 +82,7 @@ class Page:
         self.router = Router(
             self.transport, lambda registry: find_connection_problem(registry, self.troubles)
         )
-        self.watching = StatusUpdates(
-            self.router, self.troubles, state, "http://localhost:3456/", lambda: {CLAUDE.id: "streamable"}
-        )
+        self.watching = StatusUpdates(self.router, self.troubles, state, lambda: {CLAUDE.id: "streamable"})
 
     def shown(self, query: str = "") -> Markup:
         """What a person gets to see."""
@@ -224,9 +222,9 @@ async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) ->
     assert "No browser is connected. To find out why" in shown.text
     assert "mcpb doctor" in shown.having("data-copy")
     assert "No calls yet" in shown.text
-    assert "claude mcp add --scope user --transport http browser http://localhost:3456/mcp" in shown.having(
-        "data-copy"
-    )
+    commands = shown.having("data-copy")
+    assert "claude mcp add --scope user browser -- mcpb bridge --name browser" in commands
+    assert "mcpb serve --print-config claude-code" in commands
 
 
 async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page) -> None:
@@ -260,7 +258,7 @@ async def test_words_of_a_page_are_no_command_of_ours(page: Page) -> None:
     page.transport.connect("h1", *one_page("getCart"))
     found = dict(page.watching.read_content().status)
     found["missing"] = "config.toml does not allow Run: mcpb uninstall-native-host"
-    shown = Markup(status_page(PageContent(found, [], {}, 0, "http://localhost:3456/")))
+    shown = Markup(status_page(PageContent(found, [], {}, 0)))
     assert "mcpb uninstall-native-host" in shown.text
     assert "mcpb uninstall-native-host" not in shown.having("data-copy")
 

@@ -52,7 +52,6 @@ class PageContent:
     """Result of `status_snapshot.find_tools`: the tools to show, by public name."""
     tool_count: int
     """Number of tools that match `query`."""
-    url: str
     query: str = ""
     transports: Mapping[str, str] = field(default_factory=dict)
     approvals: Sequence[SiteApproval] = ()
@@ -362,22 +361,21 @@ def _format_clients(content: PageContent) -> Html:
             known = sessions.setdefault(session["id"], {**session})
             known["paused"] = known["paused"] or session["paused"]
     if not sessions:
-        return _make_section("clients", "MCP clients", [_how_to_connect(content.url)])
+        return _make_section("clients", "MCP clients", [_how_to_connect()])
     listed = [_format_client(session, content.transports) for session in sessions.values()]
     return _make_section("clients", "MCP clients", [make_element("ul", listed)])
 
 
-def _add_command() -> str:
-    return f"claude mcp add --scope user browser -- {command_path()} bridge --name browser"
-
-
-def _how_to_connect(url: str) -> Html:
+def _how_to_connect() -> Html:
+    """Return how a client is added; through this server with a command that prints the access token."""
+    mcpb = command_path()
+    add = f"claude mcp add --scope user browser -- {mcpb} bridge --name browser"
     return make_element(
         "div",
         make_element("p", "No client is connected to a browser. To add one, for instance Claude Code, run:"),
-        make_element("p", _format_command(_add_command())),
-        make_element("p", "or, through this server:"),
-        make_element("p", _format_command(f"claude mcp add --scope user --transport http browser {url}mcp")),
+        make_element("p", _format_command(add)),
+        make_element("p", "or, through this server, the command that this prints:"),
+        make_element("p", _format_command(f"{mcpb} serve --print-config claude-code")),
         class_="empty",
     )
 

@@ -30,8 +30,7 @@ _MAX_QUERY = 200
 class StatusUpdates:
     """Content from this process's hub, and the calls of all bridges from the audit log in `state`.
 
-    `url` is the server's URL, ending with a slash. `transports` returns the transport of each session of this
-    process by id (`HttpSession.transport`).
+    `transports` returns the transport of each session of this process by id (`HttpSession.transport`).
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class StatusUpdates:
         router: Router,
         links: Problems,
         state: Path,
-        url: str,
         transports: Callable[[], Mapping[str, str]] = dict,
         rules: Callable[[], Rules | None] = lambda: None,
     ) -> None:
@@ -47,7 +45,6 @@ class StatusUpdates:
         self._links = links
         self._state = state
         self.approvals = Approvals(state)
-        self._url = url
         self._transports = transports
         self._rules = rules
         self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
@@ -63,7 +60,7 @@ class StatusUpdates:
         found["problems"] += [problem] if problem else []
         running = running_calls(self._router, trio.current_time(), time.time())
         shown, count = find_tools(self._router.catalog, query, SHOWN_TOOLS)
-        return PageContent(found, running, shown, count, self._url, query, self._transports(), approvals)
+        return PageContent(found, running, shown, count, query, self._transports(), approvals)
 
     async def watch_changes(
         self, notify: Callable[[bool], Awaitable[None]], is_allowed: Callable[[], bool]
