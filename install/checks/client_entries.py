@@ -1,10 +1,12 @@
 """Entries of mcpb in the settings of MCP clients. It only reads: clients write these files themselves.
 
 An entry is mcpb's if its command is `mcpb` or `mcpb-bridge`, wherever that lies, with the argument `bridge`.
+One with a URL is mcpb's if it names an address of `mcpb serve` on this machine.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,11 +24,17 @@ from native_host.system.untrusted_files import whole
 _LARGEST_BYTES = 8 * 1024 * 1024
 """Bytes of a file: Claude Code keeps the history of its projects in the same one."""
 _NAMES = {"mcpb", "mcpb-bridge"}
+_URL_MEMBERS = ("url", "httpUrl", "serverUrl")
+_SERVE_URL = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)/(?:mcp|sse)")
+_SERVE_PORT = "3456"
+"""Port of `mcpb serve` without configuration."""
+_SERVE_NAME = "browser"
+"""Name in the entries that `mcpb serve --print-config` prints."""
 
 
 @dataclass(frozen=True)
 class ClientEntry:
-    """An MCP server in a client's settings that starts mcpb."""
+    """An MCP server in a client's settings that starts mcpb or connects to it."""
 
     client: str
     name: str
@@ -35,8 +43,8 @@ class ClientEntry:
 
 
 def find_client_entries(machine: Machine) -> list[ClientEntry]:
-    """Return the entries of Claude Code, Codex, Cursor, VS Code, Windsurf and Claude Desktop."""
-    return [*_in_claude_code(machine), *_in_files(machine)]
+    """Return the entries of the clients in docs/CLIENTS.md that have settings, and of VS Code."""
+    return [*_in_claude_code(machine), *_in_commands(machine), *_in_files(machine)]
 
 
 def _in_claude_code(machine: Machine) -> Iterator[ClientEntry]:
@@ -54,32 +62,55 @@ def _removal(name: str, scope: str) -> str:
     return f"claude mcp remove --scope {scope} {_quote(name)}"
 
 
+def _in_commands(machine: Machine) -> Iterator[ClientEntry]:
+    """Yield those that a command of their client removes."""
+    home = machine.user_home
+    codex = Path(machine.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
+    for name in _ours(_read_toml(codex).get("mcp_servers")):
+        yield ClientEntry("Codex", name, f"codex mcp remove {_quote(name)}")
+    for client, command in (("Gemini CLI", "gemini"), ("Qwen Code", "qwen")):
+        for name in _ours(_read_json(home / f".{command}/settings.json").get("mcpServers")):
+            yield ClientEntry(client, name, f"{command} mcp remove --scope user {_quote(name)}")
+
+
 def _in_files(machine: Machine) -> Iterator[ClientEntry]:
+    """Yield those that the user removes in a file."""
     home = machine.user_home
     settings = home / ("Library/Application Support" if machine.system == "macos" else ".config")
+    configuration = Path(machine.environ.get("XDG_CONFIG_HOME") or home / ".config")
     files = [
         ("Cursor", home / ".cursor/mcp.json", "mcpServers"),
         ("VS Code", settings / "Code/User/mcp.json", "servers"),
         ("Windsurf", home / ".codeium/windsurf/mcp_config.json", "mcpServers"),
         ("Claude Desktop", settings / "Claude/claude_desktop_config.json", "mcpServers"),
+        ("opencode", configuration / "opencode/opencode.json", "mcp"),
     ]
     for client, path, member in files:
         for name in _ours(_read_json(path).get(member)):
             yield ClientEntry(client, name, f"remove it in {path}")
-    codex = Path(machine.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
-    for name in _ours(_read_toml(codex).get("mcp_servers")):
-        yield ClientEntry("Codex", name, f"codex mcp remove {_quote(name)}")
 
 
 def _ours(servers: Any) -> list[str]:
-    return [name for name, server in _object_of(servers).items() if _is_ours(_object_of(server))]
+    return [
+        name
+        for name, server in _object_of(servers).items()
+        if _starts_mcpb(_object_of(server)) or _connects_to_mcpb(name, _object_of(server))
+    ]
 
 
-def _is_ours(server: Mapping[str, Any]) -> bool:
+def _starts_mcpb(server: Mapping[str, Any]) -> bool:
     command, arguments = server.get("command"), server.get("args")
+    if isinstance(command, list):  # opencode
+        command, arguments = (command or [None])[0], command[1:]
     if not isinstance(command, str) or not isinstance(arguments, list):
         return False
     return PurePath(command).name in _NAMES and "bridge" in arguments
+
+
+def _connects_to_mcpb(name: str, server: Mapping[str, Any]) -> bool:
+    url = next((server[member] for member in _URL_MEMBERS if member in server), None)
+    address = _SERVE_URL.fullmatch(url) if isinstance(url, str) else None
+    return address is not None and (name == _SERVE_NAME or address[1] == _SERVE_PORT)
 
 
 def _quote(text: str) -> str:

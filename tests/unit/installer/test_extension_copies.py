@@ -13,7 +13,9 @@ from click.testing import CliRunner, Result
 
 import extension as installed_extension
 from bridge.cli.group import main
+from bridge.config.settings import PORT
 from install import extension_copies
+from install.checks.client_entries import find_client_entries
 from install.extension_copies import (
     find_copies,
     find_current_kinds,
@@ -22,6 +24,7 @@ from install.extension_copies import (
     update_copy,
 )
 from install.extension_files import UnpackedError, name_version, read_files
+from install.machine import this_machine
 from installer_home import live_in, uninstall, use
 from native_host.protocol.wire import EXTENSION_ID
 from native_host.system import private_files
@@ -402,15 +405,47 @@ def test_what_other_programs_have_of_mcpb_is_named_at_the_end(home: Path) -> Non
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"browser": server}}))
     (home / ".codex").mkdir()
     (home / ".codex/config.toml").write_text('[mcp_servers.browser]\ncommand = "mcpb"\nargs = ["bridge"]\n')
+    (home / ".gemini").mkdir()
+    (home / ".gemini/settings.json").write_text(json.dumps({"mcpServers": {"browser": server}}))
+    (home / ".qwen").mkdir()
+    (home / ".qwen/settings.json").write_text(json.dumps({"mcpServers": {"browser": server}}))
+    (home / ".config/opencode").mkdir()
+    local = {"type": "local", "command": [server["command"], *server["args"]]}
+    (home / ".config/opencode/opencode.json").write_text(json.dumps({"mcp": {"browser": local}}))
     shown = uninstall().output
     assert shown.endswith(
         "Still there:\n"
         "  the extension in Chromium: remove it at chrome://extensions\n"
         "  the MCP server browser of Claude Code: claude mcp remove --scope user browser\n"
         "  the MCP server b of Claude Code: cd '/home/ana/my shop' && claude mcp remove --scope local b\n"
-        f"  the MCP server browser of Cursor: remove it in {home}/.cursor/mcp.json\n"
         "  the MCP server browser of Codex: codex mcp remove browser\n"
+        "  the MCP server browser of Gemini CLI: gemini mcp remove --scope user browser\n"
+        "  the MCP server browser of Qwen Code: qwen mcp remove --scope user browser\n"
+        f"  the MCP server browser of Cursor: remove it in {home}/.cursor/mcp.json\n"
+        f"  the MCP server browser of opencode: remove it in {home}/.config/opencode/opencode.json\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "is_ours"),
+    [
+        ("browser", {"type": "http", "url": "http://localhost:39872/mcp"}, True),
+        ("browser", {"type": "sse", "url": "http://127.0.0.1:39872/sse"}, True),
+        ("web", {"type": "http", "url": f"http://localhost:{PORT}/mcp"}, True),
+        ("web", {"httpUrl": f"http://[::1]:{PORT}/mcp"}, True),
+        ("web", {"type": "http", "url": "http://localhost:8931/mcp"}, False),
+        ("browser", {"type": "http", "url": "https://mcp.example/mcp"}, False),
+        ("browser", {"type": "http", "url": f"http://localhost:{PORT}/other"}, False),
+        ("browser", {"type": "http", "url": "http://localhost:none/mcp"}, False),
+        ("browser", {"command": []}, False),
+        ("browser", {"url": None}, False),
+    ],
+)
+def test_a_client_that_connects_to_mcpb_serve_is_named(
+    home: Path, name: str, server: Mapping[str, Any], is_ours: bool
+) -> None:
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {name: server}}))
+    assert [entry.name for entry in find_client_entries(this_machine())] == [name] * is_ours
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"/x": 1}', b'{"x": {"kind": "chromium", "files": {}}}'])
