@@ -153,11 +153,14 @@ make_folder() {
 "
 }
 
-# write_record LINES: in one step, so that no run finds half of it.
+# write_record LINES: in one step, so that no run finds half of it; the former one stays if the disk is full.
 write_record() {
-    has_written=yes
     [ -f "$record" ] || : >"$record" # a folder with a mere draft in it would be refused
-    printf '%s\n' "$1" | sed '/^$/d' >"$record.new"
+    has_written=yes
+    if ! reason=$({ printf '%s\n' "$1" | sed '/^$/d' >"$record.new"; } 2>&1); then
+        rm -f "$record.new"
+        fail "$record could not be written: ${reason##*: }. Free some space, then run this again."
+    fi
     mv -f "$record.new" "$record"
 }
 
@@ -169,7 +172,8 @@ clean_up() {
         rm -rf "${prefix:?}/$new"
     fi
     if [ -n "$recorded" ]; then
-        [ -z "$has_written" ] || write_record "$recorded"
+        # On a full disk it may stay as it is: an environment without files does no harm in it.
+        [ -z "$has_written" ] || (write_record "$recorded") 2>/dev/null || true
     elif [ -n "$has_written" ]; then
         rm -f "$record" "$record.new"
     fi
@@ -218,12 +222,21 @@ mkdir -m 700 "$prefix/$new"
 
 before=$(readlink "$current" || true)
 
+# fail_step WHAT: also with the reason that ensurepip and pip may keep to themselves.
+fail_step() {
+    free_mb=$(df -Pk "$prefix" | awk 'NR == 2 { print int($4 / 1024) }')
+    [ "${free_mb:-99}" -ge 20 ] ||
+        say "The disk is full: $free_mb MB are left for $prefix. Free 150 MB, then run this again."
+    fail "$1 Nothing was changed."
+}
+
 environment=$prefix/$new
 say "Installing $clone into $prefix"
-run_step "Making an environment" "$python" -I -m venv "$environment"
+run_step "Making an environment" "$python" -I -m venv "$environment" ||
+    fail_step "$python could not make an environment in $prefix."
 run_step "Installing mcpb and the packages that it needs" \
     "$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir "$clone" ||
-    fail "pip could not install $clone. Nothing was changed."
+    fail_step "pip could not install $clone."
 "$environment/bin/python" -I -m bridge --version >/dev/null || fail "$clone does not start. Nothing was changed."
 
 # The commands name the link, which outlives this environment; then the link is turned, in one step.

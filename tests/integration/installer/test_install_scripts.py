@@ -10,6 +10,7 @@ import hashlib
 import os
 import pty
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -223,6 +224,48 @@ def test_what_a_killed_first_run_left_is_removed_by_uninstalling_alone(person: P
     person.run(INSTALL, "--yes", PIP_DOES="kill")
     assert person.listing() != before
     person.uninstall()
+    assert person.listing() == before
+
+
+def fill_disk() -> None:
+    """Let no file grow, as on a full disk; the signal of this limit would end the shell."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_full_disk_is_named_in_one_line_and_nothing_is_left(person: Person, times: int) -> None:
+    for _ in range(times):
+        person.install("--yes")
+    before = person.listing()
+    done = subprocess.run(
+        ["/bin/sh", str(INSTALL), "--yes"],
+        env=person.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        restore_signals=False,
+        preexec_fn=fill_disk,
+    )
+    (line,) = done.stdout.splitlines()
+    assert str(person.prefix / "install.record") in line
+    assert line.endswith("Free some space, then run this again.")
+    assert done.returncode == 1
+    assert person.listing() == before
+
+
+@pytest.mark.parametrize(("free_kb", "is_full"), [(12_000, True), (900_000, False)])
+def test_a_step_that_fails_on_a_full_disk_says_so(person: Person, free_kb: int, is_full: bool) -> None:
+    df = person.home.parent / "quick/df"
+    df.write_text(f"#!/bin/sh\necho Filesystem\necho /dev/sda1 9000000 8000000 {free_kb} 99% /\n")
+    df.chmod(0o755)
+    before = person.listing()
+    done = person.run(INSTALL, PIP_DOES="fail", PATH=f"{df.parent}:{person.environ['PATH']}")
+    assert done.returncode == 1
+    assert (f"The disk is full: 11 MB are left for {person.prefix}." in done.stdout) == is_full
     assert person.listing() == before
 
 
