@@ -197,6 +197,7 @@ def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) ->
         "hostVersion": single_line(browser.host_hello.version, MAX_TITLE_CHARS) if browser.host_hello else "",
         "dropped": dict(browser.dropped),
         "trouble": _describe_trouble(hello.trouble),
+        "exits": _describe_exits(hello.exits),
         "pid": browser.pid,
         "live": browser.is_live,
         "clients": [session["title"] for session in sessions],
@@ -212,6 +213,14 @@ def _describe_trouble(trouble: wire.Trouble | None) -> dict[str, Any] | None:
         return None
     reason = single_line(trouble.reason, MAX_NOTICE_CHARS)
     return {"attempts": trouble.attempts, "reason": reason, "at": format_time(trouble.at / 1000)}
+
+
+def _describe_exits(exits: wire.HostExits | None) -> dict[str, Any] | None:
+    """Describe how often the native host of a browser has exited."""
+    if exits is None:
+        return None
+    reason = single_line(exits.reason, MAX_NOTICE_CHARS)
+    return {"count": exits.count, "reason": reason, "at": format_time(exits.at / 1000)}
 
 
 def _describe_page_server(frame: wire.FrameTools) -> Iterator[dict[str, Any]]:

@@ -210,7 +210,8 @@ export class NativePort {
     if (this.#link !== link) return;
     if (this.#rejected) return this.#forget();
     const greeted = this.host !== null;
-    this.last.failed(reason);
+    if (greeted) this.last.exited(reason);
+    else this.last.failed(reason);
     this.#forget();
     if (isMissing(reason)) return this.#miss(missing(reason));
     if (!greeted) return this.#failed(silent(reason));

@@ -3,7 +3,7 @@
 import { firefoxInfo, isFirefox } from "./firefox.js";
 import { WIRE_VERSION } from "./wire.js";
 
-/** @import { Failed } from "./last_error.js" */
+/** @import { LastError } from "./last_error.js" */
 
 const ID_KEY = "profileId";
 export const LABEL_KEY = "profileLabel";
@@ -13,9 +13,9 @@ export const LABEL_KEY = "profileLabel";
  *
  * @param {string[]} commands that are built
  * @param {boolean} sitesAllowed whether the browser lets us into all sites
- * @param {Failed | null} trouble before this connection
+ * @param {LastError} last before this connection
  */
-export async function hello(commands, sitesAllowed, trouble) {
+export async function hello(commands, sitesAllowed, last) {
   const [profile, incognitoAllowed, browser] = await Promise.all([
     profileOf(),
     chrome.extension.isAllowedIncognitoAccess(),
@@ -29,7 +29,8 @@ export async function hello(commands, sitesAllowed, trouble) {
     incognitoAllowed,
     sitesAllowed,
     capabilities: { commands, tools: [] },
-    ...(trouble && { trouble }),
+    ...(last.newest && { trouble: last.newest }),
+    ...(last.exits && { exits: last.exits }),
   };
 }
 

@@ -108,7 +108,7 @@ const native = new NativePort(
   {
     hello: async () => {
       await loaded;
-      return hello([...Object.keys(built), ...SUPPORTED], siteAccess.isEverywhere, last.newest);
+      return hello([...Object.keys(built), ...SUPPORTED], siteAccess.isEverywhere, last);
     },
     opened: (link) => void announce(link),
     greeted: () => {

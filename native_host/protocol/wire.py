@@ -176,6 +176,16 @@ class Trouble(Wire, kw_only=True):
     """The last time; milliseconds since the epoch."""
 
 
+class HostExits(Wire, kw_only=True):
+    """Exits of native hosts that had sent `host/hello`, since the start of the browser."""
+
+    count: int
+    reason: str
+    """Reason of the last one in the browser's words; cut to TROUBLE_BYTES."""
+    at: float
+    """Time of the last one; milliseconds since the epoch."""
+
+
 class BrowserHello(Wire, kw_only=True):
     """The extension's first message."""
 
@@ -189,6 +199,8 @@ class BrowserHello(Wire, kw_only=True):
     capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
     trouble: Trouble | None = None
     """Before this connection; None: none is known."""
+    exits: HostExits | None = None
+    """Before this connection; None: no host has exited."""
 
 
 class Client(Wire, kw_only=True):

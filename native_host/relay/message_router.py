@@ -17,6 +17,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.announcements import AnnouncementKey, AnnouncementMeta, Kind
 from native_host.protocol.chunking import Outbox
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, DropReason
 from native_host.relay.replay import Announcement, Replay
@@ -271,7 +272,10 @@ class MessageRouter:
         if method == "host/chunkAbort":
             return self._transfer_refused(_chunk_abort.decode(params))
         if method == "browser/hello":
+            is_first = self.browser is None
             self.browser = _browser_hello.decode(params)
+            if is_first and self.browser.exits:
+                _log_exits(self.browser.exits)
             if self.browser.wire != wire.WIRE_VERSION:
                 return self._refuse_extension(self.browser)
         elif method not in wire.ANNOUNCEMENTS:
@@ -354,6 +358,11 @@ class MessageRouter:
 
 def _decode_shared_id(raw: msgspec.Raw) -> str:
     return _shared_id.decode(bytes(raw))
+
+
+def _log_exits(exits: wire.HostExits) -> None:
+    reason = single_line(exits.reason, wire.TROUBLE_BYTES)
+    logger.warning("this browser's native hosts have exited %d times, the last one: %s", exits.count, reason)
 
 
 def _refuse(client: _Client, code: Code, text: str, command: str = "") -> Delivery:

@@ -600,6 +600,7 @@ class TestModules:
         self, modules: Tab
     ) -> None:
         newest = "[last.inARow, last.newest?.attempts, last.newest?.reason]"
+        exits = "[last.exits?.count, last.exits?.reason]"
         modules.evaluate(PLAYED_NATIVE_PORT)
         modules.wait_until("ports.length === 1")
         assert modules.evaluate(newest) == [0, None, None]
@@ -613,14 +614,17 @@ class TestModules:
         assert modules.evaluate(newest) == [2, 2, "x" * 1024]
         modules.evaluate("greet()")
         assert modules.evaluate(newest) == [0, 2, "x" * 1024]
+        assert modules.evaluate(exits) == [None, None]
         modules.evaluate("ports[2].end()")
         assert modules.evaluate(newest) == [1, 1, "The native host has ended."]
+        assert modules.evaluate(exits) == [1, "The native host has ended."]
         restarted = modules.evaluate("""load("last_error.js").then(async ({ LastError }) => {
             const last = new LastError();
             await last.load();
-            return [last.inARow, last.newest];
+            return [last.inARow, last.newest, last.exits];
         })""")
         assert restarted[0] == 1
+        assert msgspec.convert(restarted[2], wire.HostExits).count == 1
         assert msgspec.convert(restarted[1], wire.Trouble).at >= before
 
     def test_a_hello_that_cannot_be_made_is_tried_again(self, modules: Tab) -> None:

@@ -264,8 +264,9 @@ async def test_tools_are_back_when_their_host_was_killed_and_when_the_extension_
         await until(lambda: [host.pid for host in hosts(chain)] not in ([], [before.pid]))
         await until_answered(client, chain.name("echo"), "echo: again", text="again")
     async with onlooking(chain) as onlooker:
-        trouble = onlooker.hello["trouble"]
+        trouble, exits = onlooker.hello["trouble"], onlooker.hello["exits"]
     assert (trouble["attempts"], trouble["reason"]) == (1, "The native host has ended.")
+    assert exits == {"count": 1, "reason": trouble["reason"], "at": trouble["at"]}
 
     await firefox.remove_extension(FIREFOX_ID)
     await until_tools(client, 0)

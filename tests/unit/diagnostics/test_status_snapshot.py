@@ -314,9 +314,10 @@ async def test_details_have_ids_versions_capabilities_page_servers_and_counts_of
 ) -> None:
     about = {"server_info": {"name": "Shop", "version": "2"}, "capabilities": {"tools": {}, "prompts": {}}}
     trouble = wire.Trouble(attempts=3, reason="Native host has exited.", at=1795232023444)
+    exits = wire.HostExits(count=2, reason="Native host has exited.", at=1795232023444)
     transport.connect(
         "h1",
-        msgspec.structs.replace(browser_hello(), trouble=trouble),
+        msgspec.structs.replace(browser_hello(), trouble=trouble, exits=exits),
         wire.Tabs(tabs=[tab(1)]),
         msgspec.structs.replace(tools(1, "getCart"), **about),
         wire.HostClients(clients=[], dropped={"late-response": 2}),
@@ -325,6 +326,11 @@ async def test_details_have_ids_versions_capabilities_page_servers_and_counts_of
     assert browser["dropped"] == {"late-response": 2}
     assert browser["trouble"] == {
         "attempts": 3,
+        "reason": "Native host has exited.",
+        "at": "2026-11-21T03:33:43.444Z",
+    }
+    assert browser["exits"] == {
+        "count": 2,
         "reason": "Native host has exited.",
         "at": "2026-11-21T03:33:43.444Z",
     }

@@ -357,6 +357,16 @@ def test_each_client_receives_the_counts_of_dropped_messages_when_clients_change
     assert len(caplog.records) == 1
 
 
+def test_exits_of_earlier_hosts_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Conversation()
+    exits = {"count": 2, "reason": "Native host has \x1b exited.", "at": 1.0}
+    for label in ("", "Work"):
+        profile = {"id": "0c5d6f0e", "label": label}
+        talk.browser(method="browser/hello", params={**HELLO, "profile": profile, "exits": exits})
+    (record,) = caplog.records
+    assert record.args == (2, "Native host has exited.")
+
+
 def test_a_request_of_the_extension_without_an_asker_is_refused(talk: Conversation) -> None:
     talk.browser(id="ext:1", method="browser/pageRequest", params={})
     assert talk.to_browser()[0]["error"]["code"] == -32601
