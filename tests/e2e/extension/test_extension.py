@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridge.state import pauses_file
 from demo.chromium import ScriptError
 from full_chain import EXTENSION
 from native_host import __version__
@@ -52,6 +53,8 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
         ("worker/chunking.js", "CHUNK_BYTES", wire.CHUNK_BYTES),
         ("worker/chunking.js", "TRANSFERS", wire.CHUNK_TRANSFERS),
         ("worker/chunking.js", "CHUNK_SECONDS", wire.CHUNK_SECONDS),
+        ("worker/pauses.js", "KEPT", pauses_file.KEPT_CHANGES),
+        ("worker/pauses.js", "KEPT_MS", pauses_file.KEPT_MS),
         ("content/content_script.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
         ("content/content_script.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
         ("content/content_script.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),

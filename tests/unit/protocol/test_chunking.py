@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -121,7 +122,7 @@ def test_a_transfer_expires_30_seconds_after_its_first_piece() -> None:
         ([chunk(), chunk()], "piece 0 came where 1 was due"),
         ([chunk(bytes=65 * MIB)], "68157440 bytes announced"),
         ([chunk(data="not base64!")], "not base64"),
-        ([chunk(data="AAAA" * CHUNK_BYTES)], "a piece of"),
+        ([chunk(data=b64encode(bytes(524_289)).decode())], "a piece of 524289 bytes"),
         ([chunk(transfer=number) for number in range(CHUNK_TRANSFERS + 1)], "more than 4 transfers"),
     ],
 )
@@ -131,6 +132,10 @@ def test_a_broken_transfer_is_refused_with_the_reason(pieces: list[Chunk], compl
         joiner.add(piece, 0)
     with pytest.raises(ChunkError, match=complaint):
         joiner.add(pieces[-1], 0)
+
+
+def test_a_piece_of_512_kib_is_taken() -> None:
+    assert Joiner().add(chunk(data=b64encode(bytes(524_288)).decode(), last=True), 0) == bytes(524_288)
 
 
 def test_a_transfer_that_takes_too_long_is_refused_and_forgotten() -> None:

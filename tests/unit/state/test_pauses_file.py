@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.state.pauses_file import KEPT_CHANGES, KEPT_MS, PausesFile, PausesFileError
+from bridge.state.pauses_file import PausesFile, PausesFileError
 from native_host.protocol.wire import PauseChange
 
 NOW = 1_800_000_000_000
+MONTH_MS = 30 * 86_400_000
 
 
 def site(name: str, at: int = NOW, *, paused: bool = True) -> PauseChange:
@@ -58,18 +59,24 @@ def test_no_writer_of_several_loses_a_change(state: Path) -> None:
 
 
 def test_removals_and_sessions_are_bounded_and_paused_sites_are_not(state: Path) -> None:
-    file, count = PausesFile(state), KEPT_CHANGES + 10
+    file, count = PausesFile(state), 266
     sites = [site(f"s{number}.example", 1) for number in range(count)]
     removals = [site(f"r{number}.example", NOW - number, paused=False) for number in range(count)]
-    old = site("old.example", NOW - KEPT_MS, paused=False)
     sessions = [PauseChange(session=f"s{number}", paused=True, at=number) for number in range(count)]
-    file.merge_changes([*sites, *removals, old, *sessions], NOW)
+    file.merge_changes([*sites, *removals, *sessions], NOW)
     found = file.changes
     assert sum(change.paused and bool(change.site) for change in found) == count
-    assert sum(not change.paused for change in found) == KEPT_CHANGES
-    assert old not in found
+    assert sum(not change.paused for change in found) == 256
     kept = [change.at for change in found if change.session]
-    assert (len(kept), min(kept)) == (KEPT_CHANGES, 10)
+    assert (len(kept), min(kept)) == (256, 10)
+
+
+def test_a_removal_is_forgotten_after_30_days_and_a_pause_never(state: Path) -> None:
+    file = PausesFile(state)
+    paused = site("paused.example", 1)
+    recent = site("recent.example", NOW - MONTH_MS + 1, paused=False)
+    file.merge_changes([paused, recent, site("old.example", NOW - MONTH_MS, paused=False)], NOW)
+    assert sorted(file.changes, key=lambda change: change.at) == [paused, recent]
 
 
 def make_unreadable(path: Path) -> None:
