@@ -123,7 +123,7 @@ PLAYED_UPGRADE = """load("upgrade.js").then(async (module) => {
         if (manifest.key === null || url !== runtime.getURL("manifest.json")) throw new TypeError("gone");
         return { json: async () => manifest };
     };
-    await storage.session.set({ owners: "kept" });
+    await storage.session.set({ played: "kept" }); // no key of the worker, which runs meanwhile
     const upgrade = new module.Upgrade(() => isBusy);
     await upgrade.start();
     globalThis.look = async ({ isBusy: busy = false, ...change } = {}) => {
@@ -135,7 +135,7 @@ PLAYED_UPGRADE = """load("upgrade.js").then(async (module) => {
     globalThis.restart = async () => {
         await storage.session.clear();
         await module.restoreSession();
-        return (await storage.session.get()).owners;
+        return (await storage.session.get()).played;
     };
 })"""
 PLAYED_NATIVE_PORT = """Promise.all(["native_host.js", "last_error.js"].map(load)).then(
