@@ -14,32 +14,12 @@ import trio
 from demo.chromium import Chromium, Page
 from full_chain import Chain
 from native_host.ipc import endpoint
+from page_layout import SCHEMES, choose_scheme, measure_layout
 from popup_states import STATES, click, connected_agent, open_popup, visit_states, wait_state
 from socket_observer import onlooking
 
 SIZE = [384, 440]
 """Pixels of the popup in every state; a browser allows 800 by 600."""
-MEASURE = """(() => {
-    const isSeen = (each) => each.checkVisibility({ visibilityProperty: true });
-    const seen = [...document.querySelectorAll("body *")].filter(isSeen);
-    const hasText = (each) => [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    const boxes = seen.filter((each) => hasText(each) || each.matches("button, input, select, textarea"));
-    const name = (each) => `${each.localName}#${each.id} ${each.innerText}`;
-    const box = (each) => each.getBoundingClientRect();
-    const isWithin = (inner, outer) => inner.left >= outer.left && inner.right <= outer.right
-        && inner.top >= outer.top && inner.bottom <= outer.bottom;
-    const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-    const cut = seen.filter((each) => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
-        || each.scrollHeight > each.clientHeight + 1 && each.clientHeight > 0 && each.id !== "details");
-    const isScrolled = (each) => each.closest("#details") !== null;
-    const outside = boxes.filter((each) => !isScrolled(each) && !isWithin(box(each), box(document.body)));
-    const overlapping = boxes.flatMap((one, index) => boxes.slice(index + 1)
-        .filter((other) => !one.contains(other) && !other.contains(one) && meet(box(one), box(other)))
-        .map((other) => `${name(one)} / ${name(other)}`));
-    const { scrollWidth, scrollHeight } = document.documentElement;
-    return { size: [innerWidth, innerHeight], page: [scrollWidth, scrollHeight], cut: cut.map(name),
-        outside: outside.map(name), overlapping };
-})()"""
 BUTTONS = """Object.fromEntries([...document.querySelectorAll("button")]
     .filter((each) => each.checkVisibility({ visibilityProperty: true }))
     .map((each) => [each.id || each.innerText,
@@ -84,6 +64,12 @@ def assert_tidy(measured: dict[str, Any]) -> None:
     assert (measured["cut"], measured["outside"], measured["overlapping"]) == ([], [], [])
 
 
+async def assert_tidy_in_both_schemes(popup: Page) -> None:
+    for scheme in SCHEMES:
+        await choose_scheme(popup, scheme)
+        assert_tidy(await measure_layout(popup, scrolled="#details"))
+
+
 def assert_unmoved(before: dict[str, list[float]], now: dict[str, list[float]]) -> dict[str, list[float]]:
     """Compare the buttons that are in both; returns the places of all."""
     common = before.keys() & now.keys()
@@ -97,12 +83,12 @@ async def test_nothing_is_cut_and_nothing_overlaps_in_any_state(chain: Chain, ba
 
     async def look(state: str, popup: Page) -> None:
         visited.append(state)
-        assert_tidy(await popup.evaluate(MEASURE))
+        await assert_tidy_in_both_schemes(popup)
         buttons = await buttons_of(popup)
         header.add(json.dumps(buttons["show-details"]))
         assert ("pause-site" in buttons, "tab-action" in buttons) == (state != "browser-page",) * 2
         await click(popup, "#show-details")
-        assert_tidy(await popup.evaluate(MEASURE))
+        await assert_tidy_in_both_schemes(popup)
         assert json.dumps((await buttons_of(popup))["show-details"]) in header
         await click(popup, "#show-details")
 
@@ -119,7 +105,7 @@ async def test_a_long_path_of_the_command_breaks_no_layout(chain: Chain, bare: C
     before = await buttons_of(popup)
     path = "/home/ann/" + 8 * "a-directory-with-a-long-name/" + "venv/bin/mcpb"
     await popup.evaluate(f"document.getElementById('command').append({path!r})")
-    measured = await popup.evaluate(MEASURE)
+    measured = await measure_layout(popup, scrolled="#details")
     assert [each.partition(" ")[0] for each in measured.pop("cut")] == ["code#command"]
     assert_tidy({**measured, "cut": []})
     copy = before.pop("Copy")

@@ -11,6 +11,7 @@ from mcp import Client
 
 from demo.chromium import Chromium, Page
 from full_chain import Chain, call, until_listed, until_said
+from page_layout import SCHEMES, choose_scheme, measure_layout
 
 PHONE = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
 KEYS = {"Tab": 9, "Enter": 13}
@@ -64,7 +65,9 @@ async def test_a_person_sees_tools_and_calls_searches_and_pauses_a_site(
                 await _details_open_by_keyboard_and_stay_open(chain, client, page)
                 await _a_search_leaves_what_fits(page)
                 await _a_site_is_paused_by_keyboard(chain, client, page)
+            await _nothing_is_cut_and_nothing_overlaps(page)
             await _nothing_is_wider_than_a_phone(page)
+            await _nothing_is_cut_and_nothing_overlaps(page)
         await until_shown(page, "#trouble", "mcpb serve does not respond")
 
 
@@ -121,6 +124,13 @@ async def _a_site_is_paused_by_keyboard(chain: Chain, client: Client, page: Page
         return (await call(client, chain.name("echo"), text="on"))[1]
 
     await until_said(ask, "echo: on")  # the client's bridge may hear of it later than the page
+
+
+async def _nothing_is_cut_and_nothing_overlaps(page: Page) -> None:
+    for scheme in SCHEMES:
+        await choose_scheme(page, scheme)
+        measured = await measure_layout(page, scrolled="[role=log]")
+        assert (measured["cut"], measured["overlapping"]) == ([], [])
 
 
 async def _nothing_is_wider_than_a_phone(page: Page) -> None:
