@@ -24,6 +24,7 @@
     window.postMessage(message, target);
   }
 
+  /** The page's WebMCP if it is a polyfill, which is no native code; else null. */
   function polyfill() {
     const { modelContext } = /** @type {{ modelContext?: ModelContext }} */ (/** @type {unknown} */ (document));
     const context =
@@ -32,6 +33,7 @@
     return /\[native code\]/.test(Function.prototype.toString.call(context.getTools)) ? null : context;
   }
 
+  /** Look for a polyfill, and serve its tools from then on. */
   function look() {
     const context = polyfill();
     if (!context || context === found) return;
@@ -43,6 +45,7 @@
     send("mcp-server-ready");
   }
 
+  /** The result of `tools/list`. */
   async function list() {
     const tools = (await found?.getTools()) ?? [];
     return { tools: tools.map(asTool) };
@@ -111,6 +114,7 @@
     if (payload.id !== undefined) void answer(payload);
   }
 
+  /** Look again after the page has loaded. */
   function loaded() {
     look();
     // There is no event for a polyfill that is installed late.

@@ -9,7 +9,7 @@ from pathlib import Path
 from source_trees import check_gate, find_files, show_path
 
 DEFINITION = re.compile(
-    r"""^(?:export[ ])?(?:async[ ])?function\*?[ ](?P<function>\w+)
+    r"""^[ ]*(?:export[ ])?(?:async[ ])?function\*?[ ](?P<function>\w+)
       | ^[ ]{2}(?:static[ ])?(?:async[ ])?(?:get[ ]|set[ ])?(?!(?:if|for|while|switch|catch|constructor)\b)
         (?P<method>\#?[a-zA-Z]\w*)\([^;]*\)[ ]\{$""",
     re.VERBOSE,
@@ -51,5 +51,6 @@ def test_undescribed_functions_and_methods_are_found(tmp_path: Path) -> None:
         "/** Described. */\nfunction one() {}\nexport async function two() {\n}\n"
         "class A {\n  constructor() {}\n\n  get three() {\n    if (x) {\n    }\n  }\n"
         "  /** Described. */\n  #four() {\n  }\n}\n"
+        "(() => {\n  function five() {\n  }\n  list(function () {});\n})();\n"
     )
-    assert [name.rpartition(" ")[2] for name in find_undescribed(path)] == ["two", "three"]
+    assert [name.rpartition(" ")[2] for name in find_undescribed(path)] == ["two", "three", "five"]
