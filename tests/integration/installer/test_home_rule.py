@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from bridge.cli.group import main
+from install.cli import this_home
+from install.installation import InstallationPaths
+from native_host.system.home_layout import mcpb_home
 from source_trees import ROOT
 
 PASSWORDS = Path(pwd.getpwuid(os.getuid()).pw_dir)
@@ -85,6 +90,15 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
+def directory_of_another_user(home: Path) -> Path:
+    if os.getuid() != 0:
+        return Path("/")  # root's
+    other = home / "ana"
+    other.mkdir()
+    os.chown(other, 65534, 65534)
+    return other
+
+
 def browsers(home: Path) -> dict[str, dict[str, str]]:
     """Return variables of browsers: a usual one, confined ones, and one of a session without a home."""
     snap, flatpak = home / "snap/chromium/current", home / ".var/app/org.mozilla.firefox"
@@ -135,12 +149,7 @@ def test_without_a_home_everything_is_in_that_of_the_password_database_and_scrip
 
 def test_with_the_home_of_another_user_nothing_is_written_and_the_reason_is_named(home: Path) -> None:
     """As `sudo` without -H may leave it; with -H it is the user's own."""
-    other = home / "ana"
-    other.mkdir()
-    if os.getuid() == 0:
-        os.chown(other, 65534, 65534)
-    else:
-        other = Path("/")  # root's
+    other = directory_of_another_user(home)
     terminal = Terminal(home, {"HOME": str(other)})
     assert terminal.bridge_home() == PASSWORDS / ".mcpb"
     assert "home-of-another-user" in terminal.doctor_codes()
@@ -151,6 +160,35 @@ def test_with_the_home_of_another_user_nothing_is_written_and_the_reason_is_name
         assert done.returncode == 1
         assert f"HOME is {other}, which belongs to another user" in done.stderr
     assert list(other.iterdir()) == [] or other == Path("/")
+
+
+@pytest.mark.parametrize("named", [None, "/nonexistent", "of another user"])
+def test_mcpb_home_counts_whatever_home_is_and_scripts_and_installer_check_home_all_the_same(
+    home: Path, named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, but for the scripts, which cost little."""
+    chosen, is_foreign = home / "chosen", named == "of another user"
+    value = str(directory_of_another_user(home)) if is_foreign else named
+    monkeypatch.setenv("MCPB_HOME", str(chosen))
+    monkeypatch.delenv("HOME")
+    if value is not None:
+        monkeypatch.setenv("HOME", value)
+    assert this_home() == InstallationPaths(chosen, PASSWORDS)
+    assert mcpb_home() == chosen
+    profile = ["--user-data-dir", str(home / "profile")]
+    planned = CliRunner().invoke(main, ["install-native-host", "--dry-run", "--json", *profile])
+    assert planned.exit_code == is_foreign, planned.output
+    if is_foreign:
+        assert f"HOME is {value}" in planned.output
+    else:
+        paths = [step["path"] for step in json.loads(planned.stdout)["steps"]]
+        assert str(chosen / "bin/mcpb-native-host") in paths
+    environ = {"MCPB_HOME": str(chosen), **({} if value is None else {"HOME": value})}
+    for name in ("install.sh", "uninstall.sh"):
+        done = Terminal(home, environ).script(name)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "HOME is" in done.stderr
+    assert not chosen.exists()
 
 
 def test_a_relative_mcpb_home_would_be_another_one_in_each_directory_and_is_rejected(home: Path) -> None:
