@@ -21,26 +21,25 @@ def tool_name(name: str) -> str:
     return f"mcp__{SERVER}__{name}"
 
 
+def stdio_server(command: Sequence[str], env: Mapping[str, str]) -> Mapping[str, object]:
+    """Return the entry of a server that Claude Code starts."""
+    return {"command": command[0], "args": list(command[1:]), "env": dict(env)}
+
+
 def run_conversation(
-    program: Path,
-    command: Sequence[str],
-    env: Mapping[str, str],
-    home: Path,
-    script: Sequence[ToolUse] | Decision,
+    program: Path, server: Mapping[str, object], home: Path, script: Sequence[ToolUse] | Decision
 ) -> PlayedModel:
     """Run one conversation in which the model calls the tools of the script.
 
     Args:
         program: Claude Code.
-        command: the MCP server.
-        env: environment of the server.
+        server: the MCP server, as `--mcp-config` names it.
         home: home directory of Claude Code, and its working directory.
         script: the calls.
 
     Raises:
         EndError: Claude Code failed; the text has what it wrote.
     """
-    server = {"command": command[0], "args": list(command[1:]), "env": dict(env)}
     with serving_model(script) as model:
         run = subprocess.run(
             [

@@ -17,7 +17,7 @@ from benchmarks import peers
 from benchmarks.conversation import EndError
 from benchmarks.mcp_client import McpClient
 from benchmarks.processes import Corner
-from benchmarks.tokens.claude_code import run_conversation, tool_name
+from benchmarks.tokens.claude_code import run_conversation, stdio_server, tool_name
 from benchmarks.tokens.model_api import Decision, PlayedModel, ToolResult, ToolUse
 from benchmarks.tokens.tasks import Call, Script
 from demo.chromium import find_chromium
@@ -81,9 +81,8 @@ class ThroughClaudeCode:
 
     def converse(self, script: Sequence[ToolUse] | Decision) -> PlayedModel:
         """Run a conversation, and return what its model was given."""
-        return run_conversation(
-            peers.PACKAGES / peers.CLAUDE / "claude", self._command, self._env, self._home, script
-        )
+        server = stdio_server(self._command, self._env)
+        return run_conversation(peers.PACKAGES / peers.CLAUDE / "claude", server, self._home, script)
 
 
 def _advance(script: Script, cost: Cost, result: ToolResult | None) -> Call | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from benchmarks.tokens.claude_code import run_conversation, tool_name
+from benchmarks.tokens.claude_code import run_conversation, stdio_server, tool_name
 from benchmarks.tokens.model_api import PlayedModel, ToolUse
 from claude_host import PROGRAM
 from full_chain import MCPB, Chain
@@ -17,4 +18,15 @@ def use(name: str, /, **arguments: object) -> ToolUse:
 
 def run_claude_code(chain: Chain, script: Sequence[ToolUse], *options: str) -> PlayedModel:
     """Run one conversation in which the model calls these tools; `options` are those of `mcpb bridge`."""
-    return run_conversation(PROGRAM, [*MCPB, "bridge", *options], chain.env, chain.home, script)
+    server = stdio_server([*MCPB, "bridge", *options], chain.env)
+    return run_conversation(PROGRAM, server, chain.home, script)
+
+
+def run_remote_claude_code(
+    chain: Chain, script: Sequence[ToolUse], transport: str, url: str, home: Path
+) -> PlayedModel:
+    """Run one conversation with `mcpb serve` at a URL; `transport` is `http` or `sse`."""
+    path = {"http": "mcp", "sse": "sse"}[transport]
+    headers = {"Authorization": f"Bearer {chain.http_token}"}
+    server = {"type": transport, "url": f"{url}/{path}", "headers": headers}
+    return run_conversation(PROGRAM, server, home, script)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from importlib.metadata import version
 
 import pytest
 
@@ -24,6 +25,7 @@ INSTALLED = {
     "TypeScript SDK 1.x": NPM["typescript-sdk-1"].rpartition("@")[2],
     "TypeScript SDK 2.x": NPM["@modelcontextprotocol/client"],
     "Python SDK 1.x": REQUIREMENTS["python-sdk-1"].partition("==")[2],
+    "Python SDK 2.x": version("mcp"),
     "fastmcp": REQUIREMENTS["fastmcp"].partition("==")[2],
     "langchain-mcp-adapters": REQUIREMENTS["langchain-mcp-adapters"].partition("==")[2],
     "pydantic-ai": REQUIREMENTS["pydantic-ai"].partition("==")[2],

@@ -16,7 +16,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.tokens.claude_code import tool_name
 from benchmarks.tokens.model_api import ToolUse
+from claude_code import run_remote_claude_code
+from claude_host import why_missing
 from foreign_clients import (
     AGENTS,
     CLIENTS,
@@ -33,7 +36,7 @@ from full_chain import MCPB, ROOT
 from logged_hosts import LoggedHosts, serve_logged_hosts
 from played_models import serving_models
 from tool_browser import Browsing, open_browsing
-from tool_pages import calls_of, public_name, set_tool_page, until_listed
+from tool_pages import public_name, set_tool_page, until_listed
 
 pytestmark = [
     pytest.mark.skipif(not INSPECTOR.exists(), reason="not installed: run make clients"),
@@ -152,6 +155,23 @@ def test_the_model_of_an_agent_is_offered_every_listed_tool_once(
     assert len(offered) == len(set(offered))
 
 
+@pytest.mark.skipif(bool(why_missing()), reason=why_missing())
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_the_model_of_claude_code_receives_results_through_the_server(
+    transport: str, browsing: Browsing, hosts: LoggedHosts, shop: str, served: str, tmp_path: Path
+) -> None:
+    """Over stdio, tests/contract/clients/test_claude_code.py has more."""
+    before = len(hosts.requests(HOST))
+    script = [each._replace(name=tool_name(each.name)) for each in calls(hosts, shop)]
+    model = run_remote_claude_code(browsing.chain, script, transport, served, tmp_path)
+
+    price, navigated, pictured = model.results
+    assert price.text == "1250 EUR"
+    assert f"is at {shop}" in navigated.text
+    assert pictured.images == 1
+    assert [it.path for it in hosts.requests(HOST)[before:]] == ["/called?getPrice", "/"]
+
+
 # ── Libraries ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -214,7 +234,7 @@ def test_an_sdk_has_no_error_of_calls_that_it_cancels_or_leaves_open(
 
 
 @pytest.mark.parametrize("transport", WITH_SSE)
-def test_the_inspector_lists_and_calls_the_tool_of_a_page(
+def test_the_inspector_receives_results_of_page_and_browser_tools(
     transport: str, browsing: Browsing, hosts: LoggedHosts, shop: str, served: str, tmp_path: Path
 ) -> None:
     name = calls(hosts, shop)[0].name
@@ -232,14 +252,19 @@ def test_the_inspector_lists_and_calls_the_tool_of_a_page(
         run = subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
-        assert run.returncode == 0, run.stderr
+        assert run.returncode == 0, run.stdout + run.stderr
         return json.loads(run.stdout)
 
     assert name in [tool["name"] for tool in inspect("tools/list")["tools"]]
-    before = len(calls_of(hosts, HOST))
-    result = inspect("tools/call", "--tool-name", name)
-    assert result["content"][0]["text"] == "1250 EUR"
-    assert calls_of(hosts, HOST)[before:] == ["getPrice"]
+    before = len(hosts.requests(HOST))
+    price = inspect("tools/call", "--tool-name", name)
+    # Each run is a session of its own, whose tabs are gone with it: both calls are one batch.
+    actions = json.dumps([{"name": each.name, "input": each.input} for each in calls(hosts, shop)[1:]])
+    batch = inspect("tools/call", "--tool-name", "browser_batch", "--tool-arg", f"actions={actions}")
+    assert price["content"][0]["text"] == "1250 EUR"
+    assert f"is at {shop}" in json.dumps(batch)
+    assert any(block["type"] == "image" for block in batch["content"])
+    assert [it.path for it in hosts.requests(HOST)[before:]] == ["/called?getPrice", "/"]
 
 
 # ── docs/CLIENTS.md ─────────────────────────────────────────────────────────────────────────────────────────
