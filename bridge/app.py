@@ -29,10 +29,9 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.native_hosts import NativeLinks
 from bridge.mcp_session.mcp_server import McpServer
-from bridge.state import log_file
+from bridge.state import log_file, pause_sync
 from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.audit_log import AuditLog
-from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
 from bridge.state.profiles_file import ProfilesFile, ProfileSync
 from bridge.state.server_record import ServeRecord, publish_record
@@ -66,7 +65,7 @@ class Hub(msgspec.Struct):
 
     router: Router
     links: NativeLinks
-    pauses: PauseSync
+    pauses: pause_sync.PauseSync
     site_rules: SiteRules
     set_config: Callable[[Config], None]
 
@@ -101,7 +100,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             profiles=profiles.marks,
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
-        pauses = PauseSync(router.registry, links, router.changes, PausesFile(_state_directory()))
+        pauses = pause_sync.PauseSync(router.registry, links, router.changes, PausesFile(_state_directory()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
@@ -267,7 +266,8 @@ def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: b
     # Only this process needs the module.
     from native_host.ipc.named_sessions import HolderInUseError, retire_holder  # noqa: PLC0415
 
-    log_file.configure_logging(_state_directory())
+    # The error that ends this process is on stderr anyway, and the command that started it shows that.
+    log_file.configure_logging(_state_directory(), hidden=(__name__,))
     config = load_configuration(existing_channel=existing_channel)
     session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
     try:
@@ -521,12 +521,14 @@ def run_with_hub(
     *,
     existing_channel: bool = False,
     config: Config | None = None,
+    reports_pauses: bool = False,
 ) -> T:
     """Run `job` once all live hosts have sent their replay, as the session of a command.
 
-    The number of listed tools is unlimited. `config` replaces the file.
+    The number of listed tools is unlimited. `config` replaces the file. With `reports_pauses` the command
+    itself reports a fault of pauses.json, and no log line does.
     """
-    log_file.configure_logging()
+    log_file.configure_logging(hidden=(pause_sync.__name__,) if reports_pauses else ())
     config = config or load_configuration(existing_channel=existing_channel)
     digest = rules_digest(config)
     config = _list_all_tools(config)

@@ -12,7 +12,6 @@ import shlex
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +23,7 @@ PROBE_SECONDS = 20.0
 
 _CACHE_TAG = "CACHEDIR.TAG"
 """Mark of a cache (https://bford.info/cachedir). uv and pipx also write it into permanent environments."""
+_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108
 _BUILD_PREFIXES = ("pip-build-env-", "build-env-", ".mount_")
 """Folders of builds by pip and build, and of a mounted AppImage: gone when the command ends."""
 
@@ -67,7 +67,8 @@ def find_temporary(environment: Path, user_home: Path, environ: Mapping[str, str
 
 def is_temporary(environment: Path) -> bool:
     """Return whether it lies in a temporary directory, which may be intended for a trial."""
-    temporary = {Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/private/tmp")}  # noqa: S108
+    # Not `tempfile.gettempdir()`, which fails on a full disk.
+    temporary = {Path(os.environ.get("TMPDIR") or "/tmp"), *map(Path, _TEMPORARY)}  # noqa: S108
     return not temporary.isdisjoint(environment.parents)
 
 

@@ -101,7 +101,7 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
                 return None
             await trio.sleep(_WATCH_S)
 
-    if error := run_with_hub(new_session(), watch_status, config=config):
+    if error := run_with_hub(new_session(), watch_status, config=config, reports_pauses=True):
         raise error  # stdout takes no more: the group reports it, where a nursery would wrap it
     if is_checking and not ready:
         sys.exit(1)

@@ -57,9 +57,11 @@ def tools(*, as_json: bool, forget: str | None, session_name: str | None, existi
 
 
 def _forget_tools(origin: str) -> None:
+    from bridge.state import log_file
     from bridge.state.tool_cache import SqliteToolStore, StoreError
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
+    log_file.configure_logging()
     with closing(SqliteToolStore(HomeLayout(mcpb_home()).state.path)) as store:
         try:
             count = store.forget_site(origin)

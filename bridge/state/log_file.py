@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -17,15 +18,21 @@ from native_host.system.private_files import PrivateFileError, open_regular, pre
 MAX_BYTES = 1024 * 1024
 """Limit of the log file; the previous file is kept as well. All bridges of a user write the same one."""
 
+_BOOKKEEPING = ("bridge.state.tool_cache", "bridge.state.profiles_file")
+"""Loggers for the file alone: without their files everything works, and a full disk is reported once."""
+
 _log = logging.getLogger(__name__)
 
 
-def configure_logging(state: Path | None = None) -> None:
+def configure_logging(state: Path | None = None, hidden: Sequence[str] = ()) -> None:
     """Warnings; more with `MCPB_LOG=debug`, with `MCPB_LOG=wire` each message's name. Never what it says.
 
-    `state` is the directory for the file, if there shall be one.
+    `state` is the directory for the file, if there shall be one. `hidden` are loggers whose records stderr
+    does not show, because the command itself reports the fault.
     """
     on_stderr = logging.StreamHandler(sys.stderr)
+    if not os.environ.get("MCPB_LOG"):
+        on_stderr.addFilter(lambda record: record.name not in (*_BOOKKEEPING, *hidden))
     on_stderr.setFormatter(LogFormatter("mcpb %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[on_stderr])
     if state is not None:
