@@ -237,6 +237,7 @@ class FindingCode(StrEnum):
     PACKAGE_TAKEN = "package-taken"
     PAGE_OFFERS_NOTHING = "page-offers-nothing"
     PAUSED = "paused"
+    PAUSES_INVALID = "pauses-invalid"
     POLICY_EXTENSION_BLOCKED = "policy-extension-blocked"
     POLICY_HOST_BLOCKED = "policy-host-blocked"
     POLICY_USER_HOSTS = "policy-user-hosts"

@@ -30,15 +30,22 @@ class _Change:
 
     target: Target
     paused: bool
+    """The user's wish: True pauses, False resumes."""
+    was_paused: bool
     answers: list[tuple[Answer, list[wire.Tab]]]
     problem: str
     """Reason why it is not stored for browsers that connect later, or empty."""
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether it holds: it is stored, or a connected browser has made it."""
+        return not self.problem or any(not answer.error for answer, _ in self.answers)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `--json`."""
         return {
             "target": asdict(self.target),
-            "paused": self.paused,
+            "paused": self.paused if self.is_made else self.was_paused,
             "browsers": [
                 {
                     "browser": answer.browser,
@@ -65,18 +72,28 @@ def pause(target: str | None, *, resume: bool, as_json: bool) -> None:
     if target is None:
         if resume:
             raise click.UsageError("Name what to resume; `mcpb pause` lists what is paused.")
-        paused = _at_hub(_list_paused)
-        click.echo(for_terminal(_format_list(paused, as_json=as_json)))
+        paused, problem = _at_hub(_list_paused)
+        if as_json:
+            listed = format_json({"paused": list(map(asdict, paused)), "problem": problem})
+        else:
+            listed = "\n".join(map(str, paused)) or ("" if problem else "Nothing is paused.")
+        _print_outcome(listed, problem)
         return
     if resume and _is_at_terminal():
         found = _at_hub(partial(_find_pause_target, target, is_to_resume=True))
         if not click.confirm(for_terminal(f"Resume {found}?", on=sys.stderr), err=True):
             return
     change = _at_hub(partial(_set_paused, target, paused=not resume))
-    failed = list(_failure_lines(change))
-    click.echo(for_terminal(format_json(change.as_json()) if as_json else "\n".join(_change_lines(change))))
-    if failed:
-        click.echo(for_terminal("\n".join(failed), on=sys.stderr), err=True)
+    done = format_json(change.as_json()) if as_json else "\n".join(_change_lines(change))
+    _print_outcome(done, "\n".join(_failure_lines(change)))
+
+
+def _print_outcome(text: str, failure: str) -> None:
+    """Print what was done or found, and end with 1 if something failed."""
+    if text:
+        click.echo(for_terminal(text))
+    if failure:
+        click.echo(for_terminal(failure, on=sys.stderr), err=True)
         sys.exit(1)
 
 
@@ -113,37 +130,44 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
         except TargetError as error:
             return error  # a nursery would wrap it
 
-    outcome = run_with_hub(new_session(), run_at_hub)
+    outcome = run_with_hub(new_session(), run_at_hub, reports_pauses=True)
     if isinstance(outcome, TargetError):
         raise click.ClickException(for_terminal(str(outcome), on=sys.stderr))
     return outcome
 
 
 async def _find_pause_target(text: str, hub: Hub, *, is_to_resume: bool) -> Target:
-    from bridge.state.pause_control import check_paused, find_target, live_browsers
+    from bridge.state.pause_control import TargetError, check_paused, find_target, live_browsers
 
     registry = hub.router.registry
     found = find_target(text, live_browsers(registry), registry.pauses)
     if is_to_resume:
-        check_paused(registry, found)
+        try:
+            check_paused(registry, found)
+        except TargetError as error:
+            # A file that cannot be read does not show that nothing is paused.
+            raise TargetError(hub.pauses.problem or str(error)) from None
     return found
 
 
 async def _set_paused(text: str, hub: Hub, *, paused: bool) -> _Change:
     """Pause or resume in all browsers."""
-    from bridge.state.pause_control import affected_tabs, change_pause, live_browsers
+    from bridge.state.pause_control import affected_tabs, change_pause, live_browsers, paused_targets
 
     target = await _find_pause_target(text, hub, is_to_resume=not paused)
     browsers = live_browsers(hub.router.registry)
+    was_paused = target in paused_targets(hub.router.registry)
     answers, problem = await change_pause(hub.pauses, browsers, target, paused=paused)
     tabs = [affected_tabs(browser, target) if paused else [] for browser in browsers]
-    return _Change(target, paused, list(zip(answers, tabs, strict=True)), problem)
+    return _Change(target, paused, was_paused, list(zip(answers, tabs, strict=True)), problem)
 
 
 def _change_lines(change: _Change) -> Iterator[str]:
     from bridge.state.pause_control import tab_line
 
     goes = "paused" if change.paused else "resumed"
+    if not change.is_made:
+        return
     if not change.answers:
         yield f"{change.target} is {goes}. No browser is connected now; it applies as soon as one connects."
         return
@@ -161,16 +185,12 @@ def _failure_lines(change: _Change) -> Iterator[str]:
         if answer.error:
             yield f"{answer.browser}: {change.target} is not {goes}: {answer.error}"
     if change.problem:
-        yield change.problem
+        where = " in browsers that connect later" if change.is_made else ""
+        yield f"{change.target} is not {goes}{where}: {change.problem}"
 
 
-async def _list_paused(hub: Hub) -> list[Target]:
+async def _list_paused(hub: Hub) -> tuple[list[Target], str]:
+    """Return what is paused, and the reason for which pauses may be missing, or empty."""
     from bridge.state.pause_control import paused_targets
 
-    return paused_targets(hub.router.registry)
-
-
-def _format_list(paused: list[Target], *, as_json: bool) -> str:
-    if as_json:
-        return format_json({"paused": list(map(asdict, paused))})
-    return "\n".join(map(str, paused)) or "Nothing is paused."
+    return paused_targets(hub.router.registry), hub.pauses.problem

@@ -82,8 +82,9 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
         config = read_config(home)
     except ConfigError as error:
         shared.append(_file_finding(FindingCode.CONFIG_INVALID, "config.toml", error))
-    shared += _of_browser_tools(home)
-    replies = await _ask_browsers(Policy(config.policy), PausesFile(HomeLayout(home).state.path))
+    pauses = PausesFile(HomeLayout(home).state.path)
+    shared += _check_edited_files(home, pauses)
+    replies = await _ask_browsers(Policy(config.policy), pauses)
     channel = config.existing_channel
     hosts = hosts_started_by(machine, [browser.pid for browser in files.running])
     return Observations(
@@ -107,8 +108,12 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
     )
 
 
-def _of_browser_tools(home: Path) -> Iterator[Finding]:
-    """Check the files of the browser tools that the user may edit."""
+def _check_edited_files(home: Path, pauses: PausesFile) -> Iterator[Finding]:
+    """Check the files besides config.toml that the user may have edited; read `pauses`."""
+    try:
+        pauses.refresh()
+    except PausesFileError as error:
+        yield _file_finding(FindingCode.PAUSES_INVALID, "pauses.json", error, "warning")
     try:
         Approvals(HomeLayout(home).state.path).refresh()
     except ApprovalsError as error:
@@ -176,8 +181,6 @@ async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
 
 def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
     """Return the paused sites, and those paused clients that are connected."""
-    with suppress(PausesFileError):  # `mcpb status` reports it, and pauses that browsers know hold
-        pauses.refresh()
     registry.set_stored_pauses(pauses.changes)
     return [target for target in paused_targets(registry) if target.site or target.title]
 

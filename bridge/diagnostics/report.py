@@ -44,7 +44,12 @@ from native_host.system.problem import Problem
 State = Literal["ok", "note", "warning", "fault"]
 HOPS: tuple[Hop, ...] = get_args(Hop)
 _WORST_FIRST: tuple[Level, ...] = get_args(Level)
-_LIMITS = {FindingCode.EXTENSION_OLD, FindingCode.HOST_OUTDATED, FindingCode.PAUSED}
+_LIMITS = {
+    FindingCode.EXTENSION_OLD,
+    FindingCode.HOST_OUTDATED,
+    FindingCode.PAUSED,
+    FindingCode.PAUSES_INVALID,
+}
 """Warnings with which not everything works."""
 _NO_BROWSER = "no browser is connected. Start one that has the extension."
 _FOR_THE_PERSON = {FindingCode.MANIFEST_MISSING, FindingCode.USER_DATA_DIR}

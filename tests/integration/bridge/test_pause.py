@@ -191,6 +191,11 @@ def let_any_program_resume(home: Path) -> None:
     (home / "config.toml").write_text('[browser]\nresume = "any"\n')
 
 
+def break_pauses_file(home: Path) -> None:
+    (home / "state").mkdir(mode=0o700)
+    (home / "state/pauses.json").write_text("{")
+
+
 def told(asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a browser was asked, without the times."""
     assert all(params["at"] > 0 for params in asked)
@@ -315,13 +320,47 @@ async def test_without_a_browser_a_pause_is_stored_for_those_that_connect(mcpb_h
 async def test_a_file_of_pauses_that_cannot_be_read_is_reported_and_browsers_are_paused(
     mcpb_home: Path,
 ) -> None:
-    (mcpb_home / "state").mkdir(mode=0o700)
-    (mcpb_home / "state/pauses.json").write_text("{")
+    break_pauses_file(mcpb_home)
     async with browser(mcpb_home, "p1") as asked:
         done = await mcpb_pause(BANK)
     assert done.exit_code == 1
+    assert done.stdout == f"Chromium 156: {BANK} is paused.\n{NO_TABS}"
+    assert done.stderr.startswith(f"{BANK} is not paused in browsers that connect later: ")
     assert "pauses.json cannot be read" in done.stderr
     assert told(asked) == [{"site": BANK, "paused": True}]
+
+
+@pytest.mark.parametrize("arguments", [[BANK], [BANK, "--json"]], ids=["text", "json"])
+async def test_without_a_browser_a_pause_that_is_not_stored_is_not_claimed(
+    mcpb_home: Path, arguments: list[str]
+) -> None:
+    break_pauses_file(mcpb_home)
+    done = await mcpb_pause(*arguments)
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{BANK} is not paused: ")
+    if len(arguments) == 1:
+        assert done.stdout == ""
+    else:
+        found = json.loads(done.stdout)
+        assert (found["paused"], "cannot be read" in found["problem"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [([], ""), (["--json"], '"paused": []'), ([BANK, "--resume"], "")],
+    ids=["text", "json", "resume"],
+)
+async def test_a_file_that_cannot_be_read_does_not_mean_that_nothing_is_paused(
+    mcpb_home: Path, arguments: list[str], shown: str
+) -> None:
+    let_any_program_resume(mcpb_home)
+    break_pauses_file(mcpb_home)
+    done = await mcpb_pause(*arguments)
+    assert done.exit_code == 1
+    assert shown in done.stdout
+    assert "Nothing is paused" not in done.output
+    assert "pauses.json cannot be read" in done.stderr
 
 
 async def test_a_name_that_nobody_has_is_rejected_before_anything_is_sent(mcpb_home: Path) -> None:
@@ -371,7 +410,8 @@ async def test_json_lists_what_is_paused(mcpb_home: Path) -> None:
         "paused": [
             {"site": BANK, "session": "", "title": ""},
             {"site": "", "session": CLAUDE.id, "title": "Claude Code"},
-        ]
+        ],
+        "problem": "",
     }
 
 

@@ -250,6 +250,13 @@ async def test_settings_that_cannot_be_read_are_named_and_the_rest_is_looked_at_
     assert await faults() == ["config-invalid", "manifest-missing"]
 
 
+async def test_a_file_of_pauses_that_cannot_be_read_is_named(home: Path) -> None:
+    (home / "mcpb/state").mkdir(mode=0o700, parents=True)
+    (home / "mcpb/state/pauses.json").write_text("{")
+    found = {finding["code"]: finding for finding in (await report())["findings"]}
+    assert found["pauses-invalid"]["level"] == "warning"
+
+
 async def test_files_of_the_browser_s_own_tools_that_cannot_be_read_are_named(home: Path) -> None:
     (home / "mcpb/state").mkdir(mode=0o700, parents=True)
     (home / "mcpb").chmod(0o700)

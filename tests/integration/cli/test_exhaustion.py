@@ -92,6 +92,16 @@ def test_a_command_that_needs_no_file_works_on_a_full_disk(
     assert drafts_below(mcpb_home) == []
 
 
+def test_a_pause_that_a_full_disk_keeps_is_reported_as_paused(mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text('[browser]\nresume = "any"\n')
+    run([*MCPB, "pause", "https://shop.example"], lambda: None)
+    code, shown, said = run([*MCPB, "pause", "https://shop.example", "--resume", "--json"], FULL_DISK)
+    assert code == 1
+    assert json.loads(shown)["paused"] is True
+    (line,) = said.splitlines()
+    assert line.startswith("https://shop.example is not resumed: ")
+
+
 def test_a_bridge_on_a_full_disk_serves_and_says_once_that_it_has_no_log(mcpb_home: Path) -> None:
     code, answers, said = run([*MCPB, "bridge"], FULL_DISK, INITIALIZE)
     assert code == 0
