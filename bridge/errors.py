@@ -61,10 +61,11 @@ class UnknownToolError(Exception):
 class _Words(NamedTuple):
     what: str
     then: str
+    """`{mcpb}` stands for the name that starts this mcpb."""
 
 
 _AGAIN = "List the tools again, then call what is there now."
-_LOOK = "Run `mcpb status` to see what is connected."
+_LOOK = "Run `{mcpb} status` to see what is connected."
 
 _WORDS: dict[int, _Words] = {
     Code.INVALID_PARAMS: _Words("Invalid arguments", "Correct them and call again."),
@@ -79,7 +80,7 @@ _WORDS: dict[int, _Words] = {
     Code.NOT_ALLOWED: _Words("The policy does not allow this", "Ask the user who set it."),
     Code.RATE_LIMITED: _Words("Too many calls", "Wait, then call again."),
     Code.NOT_YOURS: _Words("That tab is not yours", "Use a tab of your own."),
-    Code.WIRE_VERSION: _Words("mcpb and its extension have different versions", "Run `mcpb status`."),
+    Code.WIRE_VERSION: _Words("mcpb and its extension have different versions", "Run `{mcpb} status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
 }
 _OTHER = _Words("The browser reported an error", _LOOK)
@@ -99,7 +100,14 @@ def format_error(error: CallError) -> str:
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
     stop = "" if detail.endswith("?") else "."
-    return f"{words.what}{detail}{stop} {has_run} {error.then or words.then}"
+    return f"{words.what}{detail}{stop} {has_run} {error.then or _name_command(words.then)}"
+
+
+def _name_command(text: str) -> str:
+    # A bridge without a failed call never imports it.
+    from native_host.system.program_name import command_name  # noqa: PLC0415
+
+    return text.format(mcpb=command_name())
 
 
 def paused_sentence(site: str) -> str:

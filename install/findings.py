@@ -16,6 +16,7 @@ import msgspec
 
 from install.browsers import Target
 from install.targets import target_options
+from native_host.system.program_name import find_program
 
 Level = Literal["fault", "warning", "note"]
 """A fault breaks the connection; a warning may break it; a note is information."""
@@ -117,8 +118,8 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All values, unredacted, with `mcpb` as the name."""
-        return self.render(show_all)
+        """All values, unredacted, as this user's shell finds mcpb."""
+        return self.render(show_all, path_value(find_program()))
 
     def render(self, show: Show, mcpb: Value = MCPB) -> str:
         """Return a line for a shell; `mcpb` is the name that starts this mcpb."""

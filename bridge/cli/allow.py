@@ -15,6 +15,7 @@ from bridge import origins
 from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.program_name import format_command
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 
@@ -74,7 +75,8 @@ def allow(
     WHAT is read, act, page-tools or upload. `act` includes `read`. Without WHAT, list the approvals.
     """
     if revoke and origin is None:
-        raise click.UsageError("--revoke needs an ORIGIN; `mcpb allow` lists what is approved.")
+        command = format_command("allow")
+        raise click.UsageError(f"--revoke needs an ORIGIN; `{command}` lists what is approved.")
     if revoke and lasts_s is not None:
         raise click.UsageError("--revoke cannot be combined with --for.")
     approvals = Approvals(HomeLayout(mcpb_home()).state.path)

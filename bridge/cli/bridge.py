@@ -42,9 +42,10 @@ def bridge(*, structured: bool, tool_set: ToolSet | None, server_name: str, exis
     gc.freeze()  # what was imported stays: no later collection has to walk through it
     gc.enable()
     if sys.stdin.isatty():
-        click.echo(
-            "mcpb bridge waits for an MCP client on stdin. For people: mcpb tools, mcpb call", err=True
-        )
+        from native_host.system.program_name import format_command
+
+        commands = f"{format_command('tools')}, {format_command('call')}"
+        click.echo(f"mcpb bridge waits for an MCP client on stdin. For people: {commands}", err=True)
     serve_stdio(
         existing_channel=existing_channel,
         is_structured=structured,

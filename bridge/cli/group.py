@@ -172,7 +172,10 @@ def main(*, as_json: bool) -> None:
     Give a client the command `mcpb bridge`; for instance:
     """
     if as_json:
-        raise click.UsageError("--json needs --version, or goes behind a command: mcpb status --json")
+        from native_host.system.program_name import format_command
+
+        command = format_command("status --json")
+        raise click.UsageError(f"--json needs --version, or goes behind a command: {command}")
 
 
 existing_channel_option = click.option(

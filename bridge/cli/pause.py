@@ -71,7 +71,9 @@ def pause(target: str | None, *, resume: bool, as_json: bool) -> None:
     """
     if target is None:
         if resume:
-            raise click.UsageError("Name what to resume; `mcpb pause` lists what is paused.")
+            from native_host.system.program_name import format_command
+
+            raise click.UsageError(f"Name what to resume; `{format_command('pause')}` lists what is paused.")
         paused, problem = _at_hub(_list_paused)
         if as_json:
             listed = format_json({"paused": list(map(asdict, paused)), "problem": problem})

@@ -21,6 +21,7 @@ from bridge.state.server_record import find_running
 from http_serving.listeners import LOOPBACK_NAMES, ListenError, ListenFault, local_url
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
+from native_host.system.program_name import format_command
 
 _print_config = click.option(
     "--print-config",
@@ -133,7 +134,7 @@ def revoke(*, name: str) -> None:
         raise click.ClickException(str(error)) from None
     click.echo(f"Revoked the token of {name}.")
     if name == DEFAULT:
-        click.echo("The new one: mcpb serve --print-config CLIENT")
+        click.echo(f"The new one: {format_command('serve --print-config CLIENT')}")
 
 
 def _state_directory() -> Path:
@@ -158,11 +159,11 @@ def _listen_remedy(fault: ListenFault, port: int) -> str:
         case ListenFault.UNKNOWN_ADDRESS:
             return " Without --host, mcpb serve listens on the loopback addresses."
         case ListenFault.PORT_IN_USE:
-            return f" Choose another port: mcpb serve --port {port % 65535 + 1}"
+            return f" Choose another port: {format_command('serve --port')} {port % 65535 + 1}"
         case ListenFault.PORT_PRIVILEGED:
-            return f" Choose a port above 1023: mcpb serve --port {PORT}"
+            return f" Choose a port above 1023: {format_command('serve --port')} {PORT}"
         case ListenFault.SOCKET_PATH:
-            return " Choose another path: mcpb serve --socket ~/.mcpb/run/http.sock"
+            return f" Choose another path: {format_command('serve --socket ~/.mcpb/run/http.sock')}"
         case ListenFault.SYSTEM:
             return ""
 
@@ -185,14 +186,14 @@ def _print_address(url: str, published: Path | None, settings: HttpSettings) -> 
             "Other machines reach it by an address of this one, or by a name that is among allowed_hosts "
             "(under [http] in config.toml). Nothing on the way is encrypted."
         )
-    lines.append("The status page: mcpb status --web")
+    lines.append(f"The status page: {format_command('status --web')}")
     with suppress(BrokenPipeError):  # The reader has gone.
         click.echo("\n".join(lines))
 
 
 def _describe_access(url: str, settings: HttpSettings) -> list[str]:
     """Return what a client needs. A token is printed to the user's terminal, never into a file or log."""
-    others = "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex, curl)"
+    others = f"{format_command('serve --print-config CLIENT')} (claude-code, cursor, vscode, codex, curl)"
     if settings.auth == "same-user":
         return [f'auth = "same-user": every program of your user may connect. With a token: {others}']
     if not sys.stdout.isatty():

@@ -13,6 +13,7 @@ import click
 
 from bridge.cli.group import existing_channel_option, format_json
 from native_host.protocol.untrusted_text import for_terminal
+from native_host.system.program_name import format_command
 
 if TYPE_CHECKING:
     from native_host.ipc.named_sessions import CallTool, ListTools, Reply
@@ -43,7 +44,7 @@ def list_sessions(*, as_json: bool) -> None:
         click.echo(for_terminal(format_json({"sessions": msgspec.to_builtins(found)})))
         return
     if not found:
-        click.echo("No session is open. To open one, run: mcpb call --session NAME TOOL")
+        click.echo(f"No session is open. To open one, run: {format_command('call --session NAME TOOL')}")
     for line in format_sessions(map(msgspec.to_builtins, found), 0):
         click.echo(for_terminal(line))
 
@@ -59,7 +60,9 @@ def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
     from native_host.ipc.named_sessions import SessionError, check_name
 
     if bool(names) == is_all:
-        raise click.UsageError("Name the sessions to end, or pass --all: mcpb session list shows them.")
+        raise click.UsageError(
+            f"Name the sessions to end, or pass --all: {format_command('session list')} shows them."
+        )
     for name in names:
         try:
             check_name(name)
@@ -86,8 +89,9 @@ def _end_one(name: str, *, is_all: bool) -> str:
     if any(ends):
         click.echo(f"Ended session {name}.")
         return ""
-    # A holder that was killed leaves its socket, which is removed now.
-    return "" if is_all else f"no session {name} is open: mcpb session list shows those that are"
+    if is_all:  # a holder that was killed leaves its socket, which is removed now
+        return ""
+    return f"no session {name} is open: {format_command('session list')} shows those that are"
 
 
 @session.command(hidden=True)
@@ -152,7 +156,8 @@ def _report_replaced(name: str) -> None:
 
 
 def _report_other_version(name: str) -> None:
-    text = f"Session {name} runs in another version of mcpb. To use this one, run: mcpb session end {name}"
+    command = format_command(f"session end {name}")
+    text = f"Session {name} runs in another version of mcpb. To use this one, run: {command}"
     click.echo(for_terminal(text, on=sys.stderr), err=True)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from native_host.system.program_name import format_command
+
 _TEXT = """\
 ---
 name: mcpb
@@ -55,7 +57,8 @@ def skill(*, is_installed: bool, directory: Path | None) -> None:
 
     if not is_installed:
         if directory:
-            raise click.UsageError("--directory needs --install: mcpb skill --install --directory DIR")
+            command = format_command("skill --install --directory DIR")
+            raise click.UsageError(f"--directory needs --install: {command}")
         click.echo(format_skill(), nl=False)
         return
     try:

@@ -187,9 +187,11 @@ def _show_status(found: dict[str, Any], *, as_json: bool, is_watching: bool, is_
 
 
 def _first_lines(lines: list[str], count: int) -> list[str]:
+    from native_host.system.program_name import format_command
+
     if len(lines) <= count:
         return lines
-    return [*lines[: count - 1], f"… {len(lines) - count + 1} more lines: mcpb status"]
+    return [*lines[: count - 1], f"… {len(lines) - count + 1} more lines: {format_command('status')}"]
 
 
 async def wait_clients_named(hub: Hub) -> None:

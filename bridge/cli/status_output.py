@@ -8,11 +8,11 @@ from pathlib import PurePath
 from typing import Any
 
 from bridge.cli.columns import Columns
-from bridge.diagnostics.connection_problem import DOCTOR
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from native_host.existing_channel.channel_messages import BRAND
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS
+from native_host.system.program_name import format_command
 
 
 def whose_and_used(channel: Mapping[str, Any]) -> str:
@@ -75,7 +75,7 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
         yield from map(_server_line, found["servers"])
     if found["namedSessions"]:
         yield ""
-        yield "Sessions of mcpb call (to end one: mcpb session end NAME)"
+        yield f"Sessions of mcpb call (to end one: {format_command('session end NAME')})"
         yield from format_sessions(found["namedSessions"], width, "  ")
     if found["kept"]:
         yield ""
@@ -83,7 +83,7 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
         yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
     if found["calls"]:
         yield ""
-        yield "Recent calls (more: mcpb audit)"
+        yield f"Recent calls (more: {format_command('audit')})"
         yield from Columns(audit_rows.LIMITS, width, "  ").format_lines(
             map(audit_rows.format_row, found["calls"])
         )
@@ -98,7 +98,7 @@ def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"note: {' → '.join(filter(None, [note['text'], note['command']]))}"
     yield from (line for line in found["missing"].splitlines() if line != found["obstacle"])
     if not found["ready"]:
-        yield f"Details: {DOCTOR}"
+        yield f"Details: {format_command('doctor')}"
 
 
 def _server_line(server: Mapping[str, Any]) -> str:
@@ -116,7 +116,8 @@ def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: s
 
 def _format_use(session: Mapping[str, Any]) -> str:
     if not session["answers"]:
-        return f"does not answer; to stop it: mcpb session end {session['name']}"
+        command = format_command(f"session end {session['name']}")
+        return f"does not answer; to stop it: {command}"
     if session["usedAt"] is None:
         return "a call runs"
     used, ends = (time.strftime("%H:%M", time.localtime(session[key])) for key in ("usedAt", "endsAt"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ session_option = click.option(
 def tools(*, as_json: bool, forget: str | None, session_name: str | None, existing_channel: bool) -> None:
     """List the tools that MCP clients may call."""
     if forget is not None:
-        _forget_tools(forget)
+        _forget_tools(forget, as_json=as_json)
         return
     from native_host.ipc.named_sessions import ListTools, ToolList
 
@@ -56,7 +57,7 @@ def tools(*, as_json: bool, forget: str | None, session_name: str | None, existi
         click.echo(f"\n{for_terminal(found.missing, on=sys.stderr)}", err=True)
 
 
-def _forget_tools(origin: str) -> None:
+def _forget_tools(origin: str, *, as_json: bool) -> None:
     from bridge.state import log_file
     from bridge.state.tool_cache import SqliteToolStore, StoreError
     from native_host.system.home_layout import HomeLayout, mcpb_home
@@ -67,6 +68,9 @@ def _forget_tools(origin: str) -> None:
             count = store.forget_site(origin)
         except StoreError as error:
             raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+    if as_json:
+        click.echo(for_terminal(format_json({"origin": origin, "removed": count})))
+        return
     tools = f"{count} cached tool{'' if count == 1 else 's'}"
     click.echo(for_terminal(f"Removed {tools} of {origin}." if count else f"{origin} has no cached tools."))
     if count:
@@ -122,8 +126,9 @@ def call(
         raise click.UsageError(
             "--keep cannot be combined with --session, which keeps its tabs until its end."
         )
-    texts = [_read_pair(pair) for pair in arguments]
-    request = CallTool(name=name, arguments=_read_object(args_json), texts=texts)
+    texts, values = [_read_pair(pair) for pair in arguments], _read_object(args_json)
+    _reject_repeated([*values, *(key for key, _ in texts)])
+    request = CallTool(name=name, arguments=values, texts=texts)
     try:
         msgspec.json.encode(request)
     except UnicodeEncodeError:
@@ -195,6 +200,16 @@ def _read_pair(pair: str) -> tuple[str, str]:
     if not equals:
         raise click.UsageError(f"{pair!r} is not KEY=VALUE")
     return key, text
+
+
+def _reject_repeated(keys: list[str]) -> None:
+    """Reject an argument with two values, of which one would be lost.
+
+    Raises:
+        UsageError: it names the argument.
+    """
+    if repeated := [key for key, count in Counter(keys).items() if count > 1]:
+        raise click.UsageError(f"the argument {repeated[0]!r} is given more than once")
 
 
 def _format_parameters(tool: Mapping[str, Any]) -> str:

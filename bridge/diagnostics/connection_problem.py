@@ -13,17 +13,18 @@ from bridge.hub.registry import Registry
 from bridge.hub.router import Router
 from native_host.system.home_layout import mcpb_home
 from native_host.system.problem import Problem
+from native_host.system.program_name import format_command
 
-DOCTOR = "mcpb doctor"
-EXTENSION = "mcpb extension"
-_DEMO = "mcpb demo --serve"
-_NO_BROWSER = Problem(f"No browser is connected. To find out why, run: {DOCTOR}", DOCTOR)
+_DOCTOR = format_command("doctor")
+_EXTENSION = format_command("extension")
+_DEMO = format_command("demo --serve")
+_NO_BROWSER = Problem(f"No browser is connected. To find out why, run: {_DOCTOR}", _DOCTOR)
 _EXAMINATION_S = 1.0
 """Seconds for which the result of an examination holds; one takes some 20 ms."""
 _ONLY_A_CHANNEL = Problem(
     "Only the extension of Claude in Chrome is connected, which offers no page tools: they need "
-    f"mcpb's own extension. To add it, run: {EXTENSION}",
-    EXTENSION,
+    f"mcpb's own extension. To add it, run: {_EXTENSION}",
+    _EXTENSION,
 )
 
 
@@ -78,8 +79,8 @@ def find_connection_problem(
     if any(browser.is_live for browser in registry.all_browsers()):
         return Problem(
             "A native host is running, but the extension behind it has not introduced itself. "
-            f"Reload it on the browser's extensions page. If that does not help, run: {DOCTOR}",
-            DOCTOR,
+            f"Reload it on the browser's extensions page. If that does not help, run: {_DOCTOR}",
+            _DOCTOR,
         )
     return Problem.combine(files() or _NO_BROWSER, channel())
 

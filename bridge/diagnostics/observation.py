@@ -66,6 +66,7 @@ from native_host.protocol.validation_errors import describe_problem
 from native_host.system.home_layout import HomeLayout, is_home_chosen, mcpb_home, password_home, user_home
 from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.problem import Problem
+from native_host.system.program_name import format_command
 
 
 async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
@@ -221,8 +222,9 @@ def unlinked_host(record: Record, problem: LinkProblem | None) -> UnlinkedHost:
 
 def _find_command(text: str) -> Command | None:
     """Return the mcpb command of a problem; None for another program, whose name a host may have sent."""
-    name, *arguments = text.commands[0].split() if isinstance(text, Problem) and text.commands else [""]
-    return mcpb_command(*arguments) if name == "mcpb" else None
+    command = text.commands[0] if isinstance(text, Problem) and text.commands else ""
+    arguments = command.removeprefix(format_command(""))
+    return mcpb_command(*arguments.split()) if arguments != command else None
 
 
 async def _ping_extension(links: NativeLinks, host: str) -> Answer:

@@ -154,7 +154,7 @@ def explain_disconnection(looked: Observations) -> Problem:
         doctor = mcpb_command("doctor").text
         return Problem(f"{_capitalize(_NO_BROWSER)} To find out more, run: {doctor}", doctor)
     text = _capitalize(_end_sentence("{fault}", fault=_blame_browser(known[0])).text)
-    command = known[0].command.text if known[0].command else ""
+    command = known[0].command_line
     return Problem(f"{text} Run: {command}" if command else text, command)
 
 

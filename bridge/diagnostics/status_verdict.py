@@ -26,7 +26,7 @@ def list_notes(router: Router, current_copies: Container[Kind]) -> list[dict[str
         {
             "code": finding.code.value,
             "text": single_line(finding.text, MAX_NOTICE_CHARS),
-            "command": finding.command.text if finding.command else "",
+            "command": finding.command_line,
         }
         for finding in _find_limits(router, current_copies)
     ]

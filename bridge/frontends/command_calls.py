@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver
 from native_host.ipc.named_sessions import CallResult, CallTool, Rejection, ToolList
+from native_host.system.program_name import format_command
 
 
 class CommandCalls:
@@ -71,8 +73,11 @@ def _parse_value(text: str, schema: Any) -> Any:
 
 
 def _explain_unknown(name: str, listed: Iterable[str], missing: str) -> str:
-    """Format the error for a name that is not offered: similar names, or why no tool is offered."""
+    """Format the error for a name that is not offered: similar names, and why no page offers a tool."""
+    if any(tool.name == name for tool in read_definitions()):
+        return f"{name} is a browser tool, and browser.enabled is false in config.toml: there are none."
     names = list(listed)
     close = [known for known in names if known.endswith(f"_{name}")] or get_close_matches(name, names)
     hint = f"Close to it: {', '.join(close)}. " if close else ""
-    return f"No page offers {name!r}. {missing or hint + 'To see what there is, run: mcpb tools'}"
+    then = missing or f"To see what there is, run: {format_command('tools')}"
+    return f"No page offers {name!r}. {hint}{then}"

@@ -37,6 +37,7 @@ from native_host.ipc.named_sessions import (
 )
 from native_host.protocol.wire import Progress
 from native_host.system.exhaustion import describe_exhaustion, find_exhaustion
+from native_host.system.program_name import format_command
 
 IDLE_S = 30 * 60.0
 """Seconds without a call after which the session ends."""
@@ -236,7 +237,8 @@ class NamedSession:
         except Exception as error:  # noqa: BLE001  (a failed request is not the end of the session)
             _log.exception("a request to session %s failed", self._name)
             exhausted = find_exhaustion(error)
-            failure = f"mcpb failed ({type(error).__name__}). Its log has more: run mcpb doctor"
+            command = format_command("doctor")
+            failure = f"mcpb failed ({type(error).__name__}). Its log has more: run {command}"
             text = describe_exhaustion(exhausted) if exhausted else failure
             return encode_line(Rejection(message=text))
 

@@ -23,6 +23,7 @@ from native_host.existing_channel.channel_sockets import (
 )
 from native_host.system import proc
 from native_host.system.problem import Problem
+from native_host.system.program_name import format_command
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 5.0
@@ -33,10 +34,10 @@ COMING_S = 3.0
 """Seconds that a started holder has to appear."""
 COMMAND = (sys.executable, "-I", "-m", "native_host.existing_channel.holder")
 
-_DOCTOR = "mcpb doctor"
+_DOCTOR = format_command("doctor")
 _NOTHING = (
     "The process that is to hold {socket} has come to nothing; it is started again now and then. To find out "
-    "why, run: mcpb doctor"
+    "why, run: {doctor}"
 )
 
 _log = logging.getLogger(__name__)
@@ -109,7 +110,8 @@ class HolderProcesses:
         for socket in usable & self._started.keys():
             started = self._started[socket]
             if socket not in held and not _is_coming(started, now):
-                told[socket] = started.problem or Problem(_NOTHING.format(socket=socket), _DOCTOR)
+                text = _NOTHING.format(socket=socket, doctor=_DOCTOR)
+                told[socket] = started.problem or Problem(text, _DOCTOR)
         return told
 
     def let_go(self) -> None:

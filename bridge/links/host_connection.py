@@ -32,7 +32,6 @@ from native_host.system.problem import Problem
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
-_REGISTER = "mcpb install-native-host"
 
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger("bridge.wire")
@@ -291,7 +290,9 @@ class HostConnection:
                 if pending := self._in_flight.get(bytes(message.for_)):
                     pending.pass_event(params)
             case wire.HostError():
-                problem = Problem(_with_remedy(params), params.command)
+                command = _name_command(params.command)
+                text = f"{params.message} Run: {command}" if command else params.message
+                problem = Problem(text, command)
                 raise LinkError(problem, is_final=params.code == Code.WIRE_VERSION)
             case _:
                 _check_wire(params)
@@ -356,10 +357,16 @@ def _check_wire(params: Wire) -> None:
     text = f"The {who} speaks wire version {theirs}, this bridge {__version__} speaks {ours}: "
     if theirs < ours:
         text += "reload the extension, which then starts the present host. If that does not help, run: "
-        raise LinkError(Problem(text + _REGISTER, _REGISTER), is_final=True)
+        command = _name_command("mcpb install-native-host")
+        raise LinkError(Problem(text + command, command), is_final=True)
     text += "restart the MCP client; if an mcpb command reports this, update mcpb with install/install.sh."
     raise LinkError(text, is_final=True)
 
 
-def _with_remedy(error: wire.HostError) -> str:
-    return f"{error.message} Run: {error.command}" if error.command else error.message
+def _name_command(command: str) -> str:
+    """Return a command with the name that starts this mcpb: a host does not know the user's `PATH`."""
+    # A bridge without such a problem never imports it.
+    from native_host.system.program_name import format_command  # noqa: PLC0415
+
+    name, _, arguments = command.partition(" ")
+    return format_command(arguments) if name == "mcpb" else command

@@ -17,6 +17,7 @@ from bridge.state.pauses_file import PausesFileError
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.wire import Code, PauseChange
+from native_host.system.program_name import format_command
 
 _MIN_ID = 4
 """Characters of a session's id that are enough to name it."""
@@ -69,8 +70,8 @@ def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = 
             return only
         case []:
             raise TargetError(
-                f"No client is called {text!r}, and it is no site{why}. "
-                "Write a site as bank.example or https://bank.example, a client as `mcpb status` shows it."
+                f"No client is called {text!r}, and it is no site{why}. Write a site as bank.example or "
+                f"https://bank.example, a client as `{format_command('status')}` shows it."
             )
     names = ", ".join(f"{choice} is {_is_exact(choice)}" for choice in choices)
     raise TargetError(f"{text!r} may mean several; write one of them unmistakably: {names}")
@@ -166,7 +167,8 @@ async def _send_change(sync: PauseSync, browser: Browser, change: PauseChange) -
     except CallError as error:
         if error.code == Code.METHOD_NOT_FOUND:
             return Answer(
-                browser_name(browser), "its extension is too old for that. Run: mcpb extension, and reload it"
+                browser_name(browser),
+                f"its extension is too old for that. Run: {format_command('extension')}, and reload it",
             )
         return Answer(browser_name(browser), single_line(error.detail, 300) or "it went away")
     return Answer(browser_name(browser))

@@ -42,16 +42,7 @@ from install.checks.profiles import (
     is_used_in,
 )
 from install.checks.running_browsers import RunningBrowser, confinement_finding, running_browsers
-from install.findings import (
-    INSTALL_COMMAND,
-    NOTHING,
-    Finding,
-    FindingCode,
-    Level,
-    Part,
-    mcpb_command,
-    public_value,
-)
+from install.findings import INSTALL_COMMAND, NOTHING, Finding, FindingCode, Level, Part, public_value
 from install.host_manifest import callers_in
 from install.installation import InstallationPaths, system_home
 from install.machine import Machine
@@ -232,9 +223,9 @@ def _no_browser() -> Finding:
     return Finding(
         code=FindingCode.NO_BROWSER,
         hop="browser",
-        template="No browser that mcpb knows has been used here. Start yours once, or name its directory "
-        "with --user-data-dir or --dir",
-        command=mcpb_command("install-native-host", "--help"),
+        template="No browser that mcpb knows has been used here. Register mcpb with installed ones, or with "
+        "the directory of another one (--user-data-dir or --dir)",
+        command=INSTALL_COMMAND,
     )
 
 

@@ -31,6 +31,7 @@ from native_host.ipc import endpoint
 from native_host.protocol.untrusted_text import escape
 from native_host.system import proc, sock_diag
 from native_host.system.private_files import PrivateFileError
+from native_host.system.program_name import command_path
 
 THEIR_HOST = "--chrome-native-host"
 OPENING_S = 3.0
@@ -155,7 +156,7 @@ def stopped_host(machine: Machine, home: Path, directory: Path | None) -> str:
     return next((describe_stopped_host(channel.pid) for channel in found if channel.is_dead), "")
 
 
-USE_CHANNEL = "mcpb bridge --existing-channel"
+USE_CHANNEL = f"{command_path()} bridge --existing-channel"
 _TO_USE = (
     f"To use it: `{USE_CHANNEL}` in your MCP client, or attach = true below "
     "[existing_channel] in ~/.mcpb/config.toml"

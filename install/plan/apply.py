@@ -31,6 +31,7 @@ from install.plan.steps import (
 )
 from native_host.ipc import named_sessions
 from native_host.system.private_files import open_directory, open_regular
+from native_host.system.program_name import format_command
 
 LARGEST_FILE_BYTES = 256 * 1024
 """Bytes of the largest file that can be mcpb's; longer files are not read completely."""
@@ -113,7 +114,7 @@ def _describe_failure(step: Step, error: OSError) -> str:
         )
     return (
         f"{step.path}: {error.strerror}. The steps before it were done: remove the cause, then run the "
-        "command again to do the rest, or mcpb uninstall-native-host to undo them"
+        f"command again to do the rest, or {format_command('uninstall-native-host')} to undo them"
     )
 
 

@@ -232,11 +232,14 @@ def check_length(path: Path) -> None:
     """
     size = len(os.fsencode(path))
     if size > SOCKET_PATH_BYTES:
+        # A process with a shorter path never imports it.
+        from native_host.system.program_name import format_command  # noqa: PLC0415
+
         raise EndpointError(
             path,
             f"is {size} bytes long; a socket's path may have {SOCKET_PATH_BYTES} on this system. "
             "Set MCPB_HOME to a shorter directory first",
-            "mcpb install-native-host",
+            format_command("install-native-host"),
         )
 
 

@@ -33,6 +33,7 @@ from native_host.ipc import endpoint
 from native_host.protocol.wire import Wire
 from native_host.system import private_files
 from native_host.system.private_files import PrivateFileError
+from native_host.system.program_name import format_command
 
 DIRECTORY = "sessions"
 """Directory of the sockets, in the directory of the native hosts' sockets."""
@@ -71,7 +72,7 @@ class UnresponsiveError(SessionError):
         outcome = "The tool may have run: look before you repeat it. " if may_have_run else ""
         super().__init__(
             f"the process of session {name} (pid {pid}) does not answer. {outcome}To stop it, run: "
-            f"mcpb session end {name}"
+            f"{format_command('session end')} {name}"
         )
         self.pid = pid
         """0 if the system does not say."""
@@ -431,7 +432,7 @@ def find_or_start(
             if outdated and outdated.greeting.pid != connection.greeting.pid:
                 on_replaced()
             return connection
-    raise SessionError(f"the session {name} ended at once. To find out why, run: mcpb doctor")
+    raise SessionError(f"the session {name} ended at once. To find out why, run: {format_command('doctor')}")
 
 
 def _is_replaceable(holder: Greeting) -> bool:

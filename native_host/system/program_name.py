@@ -15,12 +15,22 @@ def command_name(program: str = "", path: str | None = None) -> str:
 
     `program` is how it was started (default: `sys.argv[0]`); `path` replaces `PATH`.
     """
+    return shlex.quote(find_program(program, path))
+
+
+def find_program(program: str = "", path: str | None = None) -> str:
+    """Return `command_name` without quotes."""
     own = Path(program or sys.argv[0])
     if own.name not in NAMES:  # `python -m bridge`
         return NAMES[0]
     found = shutil.which(own.name, path=path)
     is_found = found is not None and own.exists() and own.samefile(found)
-    return own.name if is_found else command_path(program)
+    return own.name if is_found else str(own.absolute())
+
+
+def format_command(arguments: str) -> str:
+    """Return a command line of this mcpb for a message, such as `mcpb session end shop`."""
+    return f"{command_name()} {arguments}"
 
 
 def sudo_command() -> str:

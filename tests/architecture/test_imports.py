@@ -40,7 +40,7 @@ ALLOWED = {
     "install/cli.py": f"{LIBRARY} install native_host/existing_channel",
     "install/wrapper_repair.py": f"{LIBRARY} install native_host/existing_channel",
     "bridge": "bridge/cli native_host",
-    "bridge/errors.py": "native_host/protocol",
+    "bridge/errors.py": "native_host/protocol native_host/system/program_name.py",
     "bridge/origins.py": "native_host/protocol",
     "bridge/hub": HUB,
     "bridge/config": "bridge/hub bridge/origins.py http_serving native_host/protocol native_host/system",
@@ -54,7 +54,9 @@ ALLOWED = {
     "bridge/browser_tools/session": f"{TOOL} bridge/browser_tools/page {STATE}",
     "bridge/diagnostics": f"bridge/links {STATE} install {LIBRARY} native_host/existing_channel",
     "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
-    "bridge/frontends/command_calls.py": f"{HUB} native_host/ipc",
+    "bridge/frontends/command_calls.py": (
+        f"{HUB} bridge/browser_tools/tool_definitions.py native_host/ipc native_host/system"
+    ),
     "bridge/frontends/named_session.py": (
         f"{HUB} bridge/frontends/command_calls.py native_host/ipc native_host/system"
     ),

@@ -25,6 +25,7 @@ from native_host.protocol.validation_errors import describe_problem
 from native_host.system import private_files
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, lock_directory, prepare_directory
+from native_host.system.program_name import format_command
 
 DEFAULT = "default"
 """Name of the client whose token `mcpb serve` prints."""
@@ -124,10 +125,11 @@ def add_token(state: Path, name: str) -> str:
 
     def add_entry(stored: dict[str, _StoredToken]) -> None:
         if name == DEFAULT or name in stored:
-            text = f"The client {name} has a token already. Replace it: mcpb serve token revoke {name}"
-            raise TokenError(text)
+            command = format_command(f"serve token revoke {name}")
+            raise TokenError(f"The client {name} has a token already. Replace it: {command}")
         if len(stored) >= MAX_TOKENS:
-            raise TokenError(f"There are {MAX_TOKENS} tokens. Revoke one: mcpb serve token revoke NAME")
+            command = format_command("serve token revoke NAME")
+            raise TokenError(f"There are {MAX_TOKENS} tokens. Revoke one: {command}")
         stored[name] = _StoredToken(digest_of(token), datetime.now(UTC).date().isoformat())
 
     _change_file(state, add_entry)
@@ -146,7 +148,8 @@ def revoke_token(settings: HttpSettings, state: Path, name: str) -> None:
 
     def remove_entry(stored: dict[str, _StoredToken]) -> None:
         if name not in stored:
-            raise TokenError(f"The client {name} has no token. List all: mcpb serve token list")
+            command = format_command("serve token list")
+            raise TokenError(f"The client {name} has no token. List all: {command}")
         del stored[name]
 
     _change_file(state, remove_entry)

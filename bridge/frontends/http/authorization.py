@@ -20,6 +20,7 @@ from http_serving.error_responses import RequestRejected
 from http_serving.host_header import ServerNames
 from http_serving.peer_credentials import Kind, Principal, connection_of, is_ours
 from native_host.system.proc import Process
+from native_host.system.program_name import format_command
 
 HEALTH = "/health"
 LINKED_PATHS = {"/", "/open"}
@@ -53,7 +54,7 @@ _BROWSER_NOT_ALLOWED = (
 )
 _HOW_TO_CONFIGURE = (
     "The user who runs mcpb serve gets a client's configuration with its token by: "
-    "mcpb serve --print-config CLIENT (claude-code, cursor, vscode, codex or curl)"
+    f"{format_command('serve --print-config CLIENT')} (claude-code, cursor, vscode, codex or curl)"
 )
 
 IsBrowser = Callable[[str], bool]

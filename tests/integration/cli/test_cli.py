@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,20 @@ from wire_peers import HOST_COMMAND
 
 SHOP = "http://localhost:8123/"
 EXTENSION = Path(__file__).parents[3] / "extension"
+LIST_PAGE_TOOLS = b"".join(
+    json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+    for method, params in (
+        (
+            "initialize",
+            {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "by hand", "version": "1"},
+            },
+        ),
+        ("tools/call", {"name": "list_page_tools", "arguments": {}}),
+    )
+)
 GET_CART = "website_tool_localhost_8123_tab1_getCart"
 
 
@@ -168,6 +183,8 @@ def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_ho
         assert {kept.origin for kept in store.tools()} == {"https://other.example"}
     again = CliRunner().invoke(main, ["tools", "--forget", "https://shop.example"])
     assert again.output == "https://shop.example has no cached tools.\n"
+    other = CliRunner().invoke(main, ["tools", "--json", "--forget", "https://other.example"])
+    assert json.loads(other.output) == {"origin": "https://other.example", "removed": 2}
 
 
 @pytest.mark.usefixtures("mcpb_home")
@@ -294,12 +311,51 @@ async def test_call_of_a_name_when_no_browser_is_connected_names_the_cause_and_t
     )
 
 
+@pytest.mark.usefixtures("chromium")
+async def test_a_misspelt_browser_tool_has_its_nearest_name_without_a_browser_too() -> None:
+    done = await run("call", "navigat")
+    assert "No page offers 'navigat'. Close to it: navigate. The native host of mcpb" in done.output
+
+
+@pytest.mark.usefixtures("chromium")
+async def test_a_browser_tool_that_is_switched_off_is_explained_by_the_setting(mcpb_home: Path) -> None:
+    (mcpb_home / "config.toml").write_text("[browser]\nenabled = false\n")
+    done = await run("call", "navigate", "url=https://shop.example")
+    assert done.exit_code == 1
+    assert "browser.enabled is false" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bridge_input"),
+    [(["status"], b""), (["call", "nothing"], b""), (["doctor"], b""), (["bridge"], LIST_PAGE_TOOLS)],
+    ids=["status", "call", "doctor", "bridge"],
+)
+def test_a_command_in_a_message_works_where_the_shell_does_not_find_mcpb(
+    mcpb_home: Path, arguments: list[str], bridge_input: bytes
+) -> None:
+    program = Path(sys.executable).with_name("mcpb")
+    home = {"HOME": str(mcpb_home), "XDG_CONFIG_HOME": str(mcpb_home), "MCPB_HOME": str(mcpb_home)}
+    done = subprocess.run(
+        [program, *arguments],
+        input=bridge_input,
+        env={**home, "PATH": "/nonexistent"},
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    said = (done.stdout + done.stderr).decode()
+    assert re.search(rf"{program.parent}/mcpb(-bridge)? install-native-host\b(?! --help)", said)
+    assert not re.search(r"(?<!/)\bmcpb (doctor|extension|install|tools|status|audit)", said)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["x"], "'x' is not KEY=VALUE"),
         (["--args", "{"], "--args is not JSON"),
         (["--args", "[]"], "--args must be a JSON object"),
+        (["tabId=1", "tabId=2"], "the argument 'tabId' is given more than once"),
+        (["--args", '{"url": "a"}', "url=b"], "the argument 'url' is given more than once"),
     ],
 )
 def test_wrong_usage_exits_2_and_says_what_is_right(arguments: list[str], says: str) -> None:

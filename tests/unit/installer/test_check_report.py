@@ -165,7 +165,9 @@ def test_where_nothing_is_registered_each_browser_is_told_how(place: Place) -> N
 
 def test_a_machine_without_a_browser_is_said_so(short_tmp: Path) -> None:
     machine = Machine("linux", short_tmp / "home", {}, short_tmp)
-    assert faults(examine(machine, short_tmp / "m")) == ["no-browser"]
+    report = examine(machine, short_tmp / "m")
+    assert faults(report) == ["no-browser"]
+    assert [item.command_line for item in report.of_level("fault")] == ["mcpb install-native-host"]
 
 
 def test_only_named_browsers_are_examined(place: Place) -> None:

@@ -20,9 +20,9 @@ from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, single_line
 from native_host.system.problem import Problem
-from native_host.system.program_name import command_path
+from native_host.system.program_name import command_path, format_command
 
-SIGN_IN = "mcpb status --web"
+SIGN_IN = format_command("status --web")
 RELOAD_S = 10
 """Seconds between reloads without JavaScript."""
 _STYLE, _SCRIPT = "/page/page.css", "/page/page.js"
@@ -197,7 +197,8 @@ def _format_calls(content: PageContent) -> Html:
     # The list exists even if empty: screen readers announce only additions to an existing list.
     attributes = {"role": "log", "aria_live": "polite", "aria_label": "Calls, the latest first"}
     listed = make_element("div", make_element("ol", calls), tabindex=0, **attributes)
-    more = make_element("p", "More: ", _format_command("mcpb audit"), class_="hint") if calls else None
+    log = _format_command(format_command("audit"))
+    more = make_element("p", "More: ", log, class_="hint") if calls else None
     return _make_section("calls", "Calls", [running if content.running else None, listed, more or empty])
 
 
