@@ -81,6 +81,8 @@ def pause(target: str | None, *, resume: bool, as_json: bool) -> None:
             listed = "\n".join(map(str, paused)) or ("" if problem else "Nothing is paused.")
         _print_outcome(listed, problem)
         return
+    if not target.strip():
+        raise click.BadParameter("name a site or a client.", param_hint="TARGET")
     if resume and _is_at_terminal():
         found = _at_hub(partial(_find_pause_target, target, is_to_resume=True))
         if not click.confirm(for_terminal(f"Resume {found}?", on=sys.stderr), err=True):
@@ -121,9 +123,10 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
 
     Raises:
         ClickException: the job cannot tell what is meant.
+        BadParameter: what the user wrote can be no target.
     """
     from bridge.app import new_session, run_with_hub
-    from bridge.state.pause_control import TargetError
+    from bridge.state.pause_control import TargetError, TargetSyntaxError
 
     async def run_at_hub(hub: Hub, _session: Session) -> T | TargetError:
         await wait_clients_named(hub)
@@ -133,6 +136,8 @@ def _at_hub(job: Callable[[Hub], Awaitable[T]]) -> T:
             return error  # a nursery would wrap it
 
     outcome = run_with_hub(new_session(), run_at_hub, reports_pauses=True)
+    if isinstance(outcome, TargetSyntaxError):
+        raise click.BadParameter(for_terminal(str(outcome), on=sys.stderr), param_hint="TARGET")
     if isinstance(outcome, TargetError):
         raise click.ClickException(for_terminal(str(outcome), on=sys.stderr))
     return outcome

@@ -14,7 +14,13 @@ import msgspec
 from bridge.app import load_configuration, serve_http
 from bridge.cli.columns import Columns
 from bridge.config.settings import PORT, Config, HttpSettings
-from bridge.frontends.http.access_tokens import DEFAULT, add_token, list_tokens, revoke_token
+from bridge.frontends.http.access_tokens import (
+    DEFAULT,
+    add_token,
+    check_client_name,
+    list_tokens,
+    revoke_token,
+)
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.state.server_record import find_running
@@ -92,8 +98,16 @@ def token() -> None:
     """Give HTTP clients access tokens of their own."""
 
 
+def _check_name(_ctx: click.Context, _argument: click.Parameter, name: str) -> str:
+    try:
+        check_client_name(name)
+    except TokenError as error:
+        raise click.BadParameter(str(error)) from None
+    return name
+
+
 @token.command("add")
-@click.argument("name")
+@click.argument("name", callback=_check_name)
 @_print_config
 def add(*, name: str, client: str | None) -> None:
     """Print a new access token for the client NAME.

@@ -49,25 +49,38 @@ def list_sessions(*, as_json: bool) -> None:
         click.echo(for_terminal(line))
 
 
+def _check_names(_ctx: click.Context, _argument: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        check_session_name(name)
+    return names
+
+
+def check_session_name(name: str) -> None:
+    """Check that a session can have this name.
+
+    Raises:
+        BadParameter: it cannot.
+    """
+    from native_host.ipc.named_sessions import SessionError, check_name
+
+    try:
+        check_name(name)
+    except SessionError as error:
+        raise click.BadParameter(for_terminal(str(error), on=sys.stderr)) from None
+
+
 @session.command("end")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", callback=_check_names)
 @click.option("--all", "is_all", is_flag=True, help="End every session.")
 def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
     """End the sessions with these names.
 
     `browser.close_tabs` says which of the tabs that they opened are closed.
     """
-    from native_host.ipc.named_sessions import SessionError, check_name
-
     if bool(names) == is_all:
         raise click.UsageError(
             f"Name the sessions to end, or pass --all: {format_command('session list')} shows them."
         )
-    for name in names:
-        try:
-            check_name(name)
-        except SessionError as error:
-            raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
     if problems := [problem for name in names or _open_names() if (problem := _end_one(name, is_all=is_all))]:
         raise click.ClickException(for_terminal("\nError: ".join(problems), on=sys.stderr))
 

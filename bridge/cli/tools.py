@@ -24,9 +24,29 @@ MAX_CHARS = 20_000
 """Characters of a result that `mcpb call --session` prints by default; longer ones go to a file."""
 
 
+def _check_session_name(_ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    if name is not None:
+        from bridge.cli.sessions import check_session_name
+
+        check_session_name(name)
+    return name
+
+
+def _read_origin(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is None:
+        return None
+    from bridge.origins import get_web_origin
+
+    if origin := get_web_origin(text.strip()):
+        return origin
+    given = for_terminal(repr(text), on=sys.stderr)
+    raise click.BadParameter(f"{given} is no origin of web pages; write it like https://shop.example")
+
+
 session_option = click.option(
     "--session",
     "session_name",
+    callback=_check_session_name,
     envvar="MCPB_SESSION",
     metavar="NAME",
     help="The session to use, which keeps its tabs until `mcpb session end NAME` [env: MCPB_SESSION].",
@@ -35,7 +55,12 @@ session_option = click.option(
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the tools as JSON, as MCP clients get them.")
-@click.option("--forget", metavar="ORIGIN", help="Remove a site's cached tools, and list nothing.")
+@click.option(
+    "--forget",
+    metavar="ORIGIN",
+    callback=_read_origin,
+    help="Remove a site's cached tools, and list nothing.",
+)
 @session_option
 @existing_channel_option
 def tools(*, as_json: bool, forget: str | None, session_name: str | None, existing_channel: bool) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from bridge import origins
 from bridge.hub.page_tool import PageTool
-from bridge.hub.rules.site_patterns import matches_pattern, read_pattern
+from bridge.hub.rules.site_patterns import SpellingError, matches_pattern, read_pattern
 from native_host.protocol.untrusted_text import single_line
 
 MAX_TEXT = 100
@@ -162,6 +162,8 @@ def check_pattern(pattern: str) -> None:
         return
     try:
         found = read_pattern(pattern)
+    except SpellingError as error:
+        raise ValueError(f'"{pattern}" is no site pattern: {error}') from None
     except origins.OriginError as error:
         raise ValueError(
             f'"{pattern}" is no site: {error}; write bank.example or https://bank.example'

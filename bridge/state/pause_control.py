@@ -22,10 +22,16 @@ from native_host.system.program_name import format_command
 _MIN_ID = 4
 """Characters of a session's id that are enough to name it."""
 _MAX_TITLE = 80
+_OF_SITES = frozenset(".:/*[")
+"""Characters that a site is written with, and the word for a client is not."""
 
 
 class TargetError(Exception):
     """It is not clear who or what is meant; the text says what to write."""
+
+
+class TargetSyntaxError(TargetError):
+    """The text can name neither a site nor a client."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +64,22 @@ def find_target(text: str, browsers: Sequence[Browser], pauses: Pauses | None = 
     """Find the target that a text names: a URL, a host, or a client's title, name or session id prefix.
 
     Raises:
+        TargetSyntaxError: it is written like a site, and cannot be one.
         TargetError: nothing, or more than one thing.
     """
-    choices, why = _sessions_called(text.strip(), browsers, pauses or Pauses()), ""
+    choices = _sessions_called(text.strip(), browsers, pauses or Pauses())
     try:
         choices += _find_site(text.strip())
     except origins.OriginError as error:
-        why = f": {error}"
+        if not choices:
+            raise TargetSyntaxError(f"No client is called {text!r}, and it is no site: {error}.") from None
     match choices:
         case [only]:
             return only
         case []:
             raise TargetError(
-                f"No client is called {text!r}, and it is no site{why}. Write a site as bank.example or "
-                f"https://bank.example, a client as `{format_command('status')}` shows it."
+                f"No client is called {text!r}. Write a client as `{format_command('status')}` shows it, a "
+                "site as bank.example or https://bank.example, a host without a dot as intranet/."
             )
     names = ", ".join(f"{choice} is {_is_exact(choice)}" for choice in choices)
     raise TargetError(f"{text!r} may mean several; write one of them unmistakably: {names}")
@@ -209,12 +217,10 @@ def _is_exact(choice: Target) -> str:
 
 
 def _find_site(text: str) -> list[Target]:
-    """Return the site that a URL or a host names, in a list; an empty list for a bare word or number.
+    """Return the site that a URL or a host names, in a list; an empty list for a word, which names a client.
 
     Raises:
         OriginError: it cannot be, or it is not sure which one.
     """
-    pattern = read_pattern(text)
-    host = pattern.rpartition("://")[2].removeprefix("*.")
-    is_bare = "://" not in text and not ("." in text and "." in host) and "[" not in host
-    return [] if is_bare and not is_local(host.partition(":")[0]) else [Target(site=pattern)]
+    is_site = not _OF_SITES.isdisjoint(text) or is_local(text.lower())
+    return [Target(site=read_pattern(text))] if is_site else []

@@ -112,15 +112,24 @@ class AccessTokens:
 # ── Commands of the user ────────────────────────────────────────────────────────────────────────────────────
 
 
+def check_client_name(name: str) -> None:
+    """Check the name of a client with a token.
+
+    Raises:
+        TokenError: it cannot be one.
+    """
+    if not _NAME.fullmatch(name):
+        text = f'"{name}" cannot be the name of a token: use at most 64 letters, digits and . _ -'
+        raise TokenError(text)
+
+
 def add_token(state: Path, name: str) -> str:
     """Create a token for a client and return it. Only its digest is stored.
 
     Raises:
         TokenError: the name is taken or invalid, or the file cannot be used; show the text to the user.
     """
-    if not _NAME.fullmatch(name):
-        text = f'"{name}" cannot be the name of a token: use at most 64 letters, digits and . _ -'
-        raise TokenError(text)
+    check_client_name(name)
     token = new_token()
 
     def add_entry(stored: dict[str, _StoredToken]) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from bridge.cli.group import main
 from bridge.hub.registry import Browser
 from bridge.hub.rules.pauses import Pauses
-from bridge.state.pause_control import Target, TargetError, find_target
+from bridge.state.pause_control import Target, TargetError, TargetSyntaxError, find_target
 from fake_host import PlayedHost
 from fake_transport import tab
 from native_host.protocol import jsonrpc, wire
@@ -52,19 +52,16 @@ def browser_with(*sessions: wire.Session) -> Browser:
     [
         ("https://bank.example", BANK),
         (" https://bank.example/ ", BANK),
-        ("https://Bank.Example:443/login?next=/#top", BANK),
         ("bank.example", "bank.example"),
-        ("Bank.example/login", "bank.example"),
         ("*.bank.example", "*.bank.example"),
         ("https://*.bank.example", "https://*.bank.example"),
-        ("bank.example:8443", "https://bank.example:8443"),
         ("http://bank.example", "http://bank.example"),
         ("http://bank.example:80", "http://bank.example"),
+        ("https://Bank.Example:443", BANK),
         ("https://intranet", "https://intranet"),
-        ("localhost:3000", "http://localhost:3000"),
-        ("app.localhost:3000", "http://app.localhost:3000"),
-        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
-        ("[::1]:8080", "http://[::1]:8080"),
+        ("intranet/", "intranet"),
+        ("*.com", "*.com"),
+        ("127.1", "127.0.0.1"),
         ("192.168.0.7", "192.168.0.7"),
         ("localhost", "localhost"),
         ("[::1]", "[::1]"),
@@ -72,10 +69,6 @@ def browser_with(*sessions: wire.Session) -> Browser:
         ("https://münchen.example", "https://xn--mnchen-3ya.example"),
         ("https://bank.example@evil.example", "https://evil.example"),
         ("https://evil.example.", "https://evil.example"),
-        ("evil.example.:8443/x", "https://evil.example:8443"),
-        ("127.1:8080", "http://127.0.0.1:8080"),
-        ("[0::1]:80", "http://[::1]"),
-        ("localhost.:80", "http://localhost"),
     ],
 )
 def test_a_site_is_a_host_or_an_origin_as_browsers_write_it(text: str, site: str) -> None:
@@ -83,17 +76,50 @@ def test_a_site_is_a_host_or_an_origin_as_browsers_write_it(text: str, site: str
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", " ", "bank", "ftp://bank.example", "https://", "https://[", "bank.example:x", "https://a..b", "5e5"],
+    ("text", "spelled"),
+    [
+        ("https://bank.example/login?next=/#top", BANK),
+        ("https://bank.example/#/inbox", BANK),
+        ("bank.example?q", "bank.example"),
+        ("bank.example:8443", "http://bank.example:8443 or https://bank.example:8443"),
+        ("localhost:3000", "http://localhost:3000 or https://localhost:3000"),
+        ("[0::1]:80", "http://[::1] or https://[::1]:80"),
+        ("shop.test:80", "http://shop.test or https://shop.test:80"),
+    ],
 )
-def test_what_is_neither_site_nor_client_is_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(
-        TargetError, match=r"Write a site as bank\.example or https://bank\.example, a client as `mcpb"
-    ):
+def test_a_site_with_a_path_or_without_the_scheme_of_its_port_is_refused_with_its_spelling(
+    text: str, spelled: str
+) -> None:
+    with pytest.raises(TargetSyntaxError) as refused:
+        find_target(text, [browser_with(CLAUDE)])
+    assert str(refused.value).endswith(f": write {spelled}.")
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://bank.example", "https://", "https://[", "bank.example:x", "https://a..b", "*"]
+)
+def test_what_is_written_like_a_site_and_is_none_is_wrong_syntax(text: str) -> None:
+    with pytest.raises(TargetSyntaxError, match="and it is no site: "):
         find_target(text, [browser_with(CLAUDE)])
 
 
-@pytest.mark.parametrize("text", ["https://straße.example", "straße.example/x"])
+@pytest.mark.parametrize("text", ["bank", "5e5", "Claude Desktop"])
+def test_a_word_that_names_no_client_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(TargetError, match="a host without a dot as intranet/") as refused:
+        find_target(text, [browser_with(CLAUDE)])
+    assert not isinstance(refused.value, TargetSyntaxError)
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 2), (" ", 2), ("bank.example:8443", 2), ("nosuch", 1)])
+async def test_a_wrong_command_line_exits_with_2_and_an_unknown_name_with_1(
+    mcpb_home: Path, text: str, code: int
+) -> None:
+    done = await mcpb_pause(text)
+    assert done.exit_code == code
+    assert not (mcpb_home / "state/pauses.json").exists()
+
+
+@pytest.mark.parametrize("text", ["https://straße.example", "straße.example"])
 def test_no_other_site_is_paused_than_the_browser_has(text: str) -> None:
     """By the rules of 2003 it would be strasse.example, which is somebody else's."""
     with pytest.raises(TargetError, match=r"it is no site: copy .* from the browser's address bar.*xn--"):

@@ -190,7 +190,7 @@ def test_status_shows_what_is_kept_of_a_site_and_tools_forget_removes_it(mcpb_ho
 @pytest.mark.usefixtures("mcpb_home")
 def test_tools_forget_says_how_a_site_is_written() -> None:
     done = CliRunner().invoke(main, ["tools", "--forget", "shop"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "'shop' is no origin of web pages; write it like https://shop.example" in done.output
 
 

@@ -493,7 +493,7 @@ async def test_status_shows_the_session(shop: SimulatedBrowser) -> None:
 @pytest.mark.parametrize("command", [("session", "end", "--"), ("call", "tabs_context", "--session")])
 async def test_what_is_not_a_name_is_rejected(command: tuple[str, ...], name: str) -> None:
     done = await run(*command, name)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "cannot be a session's name: use 1 to 32 letters" in done.output
 
 

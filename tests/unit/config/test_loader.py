@@ -142,7 +142,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ("[[policy.tools]]\nname = 'pay'", "policy.tools[0]: it says neither allow nor description"),
         (
             "[policy]\ndeny = ['bank.example:8443']",
-            'policy: "bank.example:8443" is no site pattern: write it as the browser does: https://bank',
+            'policy: "bank.example:8443" is no site pattern: a port needs a scheme: write http://bank',
         ),
         ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no site'),
         ("http = 3456", "http = 3456: write [http], and below it its keys, such as enabled"),
