@@ -38,6 +38,8 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "pages": PageSettings,
     "existing_channel": ChannelSettings,
 }
+_REPLACED = {"http.close_tabs": "browser.close_tabs"}
+"""Older keys, and the keys that replace them."""
 _VARIABLES_OF_HTTP = {
     "CLAUDE_BROWSER_MCP_PORT": "port",
     "CLAUDE_BROWSER_AUTH_TOKEN": "auth_token",
@@ -99,6 +101,8 @@ def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     given = _Environment(environ, found)
     http = given.override_settings(config.http, _VARIABLES_OF_HTTP, "http")
     browser = given.override_settings(config.browser, _VARIABLES_OF_BROWSER, "browser")
+    if given.is_set("browser", "close_tabs", "MCPB_BROWSER_CLOSE_TABS"):
+        http = msgspec.structs.replace(http, close_tabs=False)
     dirs = _narrow_directories(config.browser.upload_dirs, browser.upload_dirs)
     browser = msgspec.structs.replace(browser, upload_dirs=dirs)
     channel = given.override_settings(config.existing_channel, _VARIABLES_OF_CHANNEL, "existing_channel")
@@ -218,8 +222,12 @@ def _explain_error(error: msgspec.ValidationError, found: dict[str, Any]) -> tup
     value = _value_at(found, key)
     is_hidden = _HIDDEN in f"{key} {value!r}"
     given = f" = {'…' if is_hidden else _format_value(value)}"
+    if replacement := _REPLACED.get(key):
+        return key, f"{given}: write {replacement}, which replaces this key"
     if key in _TABLES:
         return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
+    if problem.kind is ProblemKind.TYPE and (choices := _format_choices(key)):
+        return key, f"{given}: expected {choices}"
     return key, f"{given}: {describe_rule(problem, is_toml=True)}"
 
 
@@ -230,18 +238,17 @@ def _value_at(found: Any, key: str) -> Any:
 
 
 def _format_choices(key: str) -> str:
-    """Format the accepted words of a key."""
+    """Format the accepted words of a key; empty if it accepts no words of its own."""
     table, _, name = re.sub(r"\[\d+\]", "", key).partition(".")
     shape: type[msgspec.Struct]
     if not name:
         shape, name = Config, table
     else:
         shape = PageSite if name.startswith("sites.") else _TABLES[table]
-    kind = get_type_hints(shape)[name.removeprefix("sites.")]
-    if get_origin(kind) is Literal:
-        return " or ".join(f'"{word}"' for word in get_args(kind))
-    words = [f'"{word}"' for member in get_args(kind) for word in get_args(member)]
-    return " or ".join([*(["a number"] if int in get_args(kind) else []), *words])
+    kind = get_type_hints(shape).get(name.removeprefix("sites."))
+    kinds = [kind, *get_args(kind)]
+    words = [f'"{word}"' for member in kinds if get_origin(member) is Literal for word in get_args(member)]
+    return " or ".join([*(["a number"] if words and int in kinds else []), *words])
 
 
 def _format_value(value: Any) -> str:
@@ -263,6 +270,10 @@ class _Environment:
     def __init__(self, environ: Mapping[str, str], found: Mapping[str, Any]) -> None:
         self._environ = environ
         self._found = found
+
+    def is_set(self, table: str, key: str, variable: str) -> bool:
+        """Return whether the file or a variable sets a key."""
+        return key in self._found.get(table, {}) or bool(self._environ.get(variable))
 
     def override_settings(
         self, settings: _Settings, variables: Mapping[str, str], table: str = ""

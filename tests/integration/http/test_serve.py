@@ -23,9 +23,11 @@ import mcp
 import mcp_types
 import pytest
 import trio
+from click.testing import CliRunner
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from bridge.cli.group import main
 from bridge.state.server_record import find_running
 from demo.simulated.browser import SimulatedBrowser
 from http_frontend import CLOSES_EARLY, request, shake_hands
@@ -438,6 +440,15 @@ async def test_calls_in_flight_at_sigterm_say_that_they_may_have_run(mcpb_home: 
     for answer in answers.values():
         assert answer.is_error
         assert "mcpb has ended this session. It may have run" in str(answer.content)
+
+
+def test_a_token_s_name_in_a_wrong_form_is_wrong_usage_and_a_client_without_a_token_is_not(
+    mcpb_home: Path,
+) -> None:
+    for arguments, code in ((["add", "a b"], 2), (["revoke", "laptop"], 1)):
+        done = CliRunner().invoke(main, ["serve", "token", *arguments])
+        assert done.exit_code == code
+    assert not (mcpb_home / "state/http-tokens.json").exists()
 
 
 # ── Discretion ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -147,7 +147,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path: Path, t
         ("[[policy.tools]]\norigin = 'https://'\nallow = false", 'policy.tools[0]: "https://" is no site'),
         ("http = 3456", "http = 3456: write [http], and below it its keys, such as enabled"),
         ("[browser]\ntabs = 'all'", 'browser.tabs = \'all\': expected "own" or "ask" or "any"'),
-        ("[browser]\nsites = true", "browser.sites = True: expected str, got bool"),
+        ("[browser]\nsites = true", 'browser.sites = True: expected "any" or "ask"'),
         ("[browser]\nupload_dirs = '/x'", "browser.upload_dirs = '/x': expected array, got str"),
         ("[existing_channel]\ndirectory = 'x'", 'existing_channel.directory: "x" is not an absolute path'),
         ("[browser]\nupload_dirs = ['photos']", 'browser.upload_dirs: "photos" is not an absolute path'),
@@ -517,8 +517,32 @@ def test_the_tabs_that_are_closed_are_a_word_or_in_older_files_true_or_false(
     assert read_config(tmp_path, {}).browser.closing == closing
 
 
-def test_another_word_for_the_tabs_that_are_closed_is_rejected_with_the_words(tmp_path: Path) -> None:
-    write(tmp_path, "[browser]\nclose_tabs = 'all'")
+@pytest.mark.parametrize(
+    ("text", "environ", "closes_all"),
+    [
+        ("[http]\nclose_tabs = true", {}, True),
+        ("[http]\nclose_tabs = true\n[browser]\nclose_tabs = 'never'", {}, False),
+        ("[http]\nclose_tabs = true", {"MCPB_BROWSER_CLOSE_TABS": "never"}, False),
+    ],
+)
+def test_the_older_key_for_the_tabs_that_are_closed_counts_without_the_newer_one(
+    tmp_path: Path, text: str, environ: dict[str, str], closes_all: bool
+) -> None:
+    write(tmp_path, text)
+    assert read_config(tmp_path, environ).http.close_tabs is closes_all
+
+
+def test_a_wrong_value_of_the_older_key_names_the_newer_one(tmp_path: Path) -> None:
+    assert "http.close_tabs = 'always': write browser.close_tabs" in complaint(
+        tmp_path, "[http]\nclose_tabs = 'always'"
+    )
+
+
+@pytest.mark.parametrize("value", ["'all'", "1"])
+def test_another_value_for_the_tabs_that_are_closed_is_rejected_with_the_words(
+    tmp_path: Path, value: str
+) -> None:
+    write(tmp_path, f"[browser]\nclose_tabs = {value}")
     with pytest.raises(ConfigError) as rejected:
         read_config(tmp_path, {})
     assert 'expected "never" or "unused" or "ask" or "always"' in str(rejected.value)
