@@ -75,7 +75,7 @@ class SqliteToolStore:
     """The `ToolStore` of a bridge or of a command."""
 
     def __init__(self, state: Path, clock: Callable[[], float] = time.time, cached_days: float = 0) -> None:
-        """Open the file in the directory `state`, which is made if it is not there.
+        """Read the file in the directory `state`. The first write creates them.
 
         `clock` gives seconds since the epoch. Tools that no page has offered for `cached_days` go; with 0
         they stay.
@@ -218,7 +218,10 @@ class _File:
         """`data_version` at the last read; writes of other connections change it, our own do not."""
 
     def read_changes(self, index: CachedToolIndex) -> Change:
-        """Return the changes that make the cached tools equal to the file."""
+        """Return the changes that make the cached tools equal to the file; reading does not create it."""
+        if not os.path.lexists(self.path):
+            self.close()
+            return index.change_to([], [])
         with self._run_transaction("BEGIN") as connection:
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             if version == self._version:

@@ -325,6 +325,16 @@ async def test_a_browser_tool_that_is_switched_off_is_explained_by_the_setting(m
     assert "browser.enabled is false" in done.output
 
 
+@pytest.mark.parametrize("command", ["status", "tools", "pause", "doctor"])
+def test_a_command_that_reads_creates_no_home(
+    mcpb_home: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("MCPB_HOME", str(mcpb_home / "none"))
+    monkeypatch.setenv("HOME", str(mcpb_home))
+    CliRunner().invoke(main, [command])
+    assert not (mcpb_home / "none").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "bridge_input"),
     [(["status"], b""), (["call", "nothing"], b""), (["doctor"], b""), (["bridge"], LIST_PAGE_TOOLS)],

@@ -11,11 +11,13 @@ import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bridge.state.tool_cache import SqliteToolStore
 from native_host.system.exhaustion import describe_exhaustion
 from wire_peers import HOST_COMMAND, ORIGIN
 
@@ -66,7 +68,6 @@ def run(command: Sequence[str], limit: object, said: bytes = b"") -> tuple[int, 
         (["serve", "--port", "0"], "http-token"),
         (["serve", "token", "add", "laptop"], "http-tokens.json"),
         (["extension"], "extension"),
-        (["tools", "--forget", "https://shop.example"], "disk I/O error"),
     ],
 )
 def test_a_command_names_the_file_that_a_full_disk_does_not_take(
@@ -102,7 +103,23 @@ def test_a_pause_that_a_full_disk_keeps_is_reported_as_paused(mcpb_home: Path) -
     assert line.startswith("https://shop.example is not resumed: ")
 
 
-def test_a_bridge_on_a_full_disk_serves_and_says_once_that_it_has_no_log(mcpb_home: Path) -> None:
+@pytest.fixture
+def tool_cache(mcpb_home: Path) -> None:
+    """A cache of earlier days: only a write creates it."""
+    with closing(SqliteToolStore(mcpb_home / "state")) as store:
+        store.record_call("p1", "https://shop.example")
+
+
+@pytest.mark.usefixtures("mcpb_home", "tool_cache")
+def test_a_site_that_a_full_disk_keeps_is_reported_in_one_line() -> None:
+    code, _, said = run([*MCPB, "tools", "--forget", "https://shop.example"], FULL_DISK)
+    assert code == 1
+    (line,) = said.splitlines()
+    assert line.startswith("Error: Nothing was forgotten: ")
+
+
+@pytest.mark.usefixtures("mcpb_home", "tool_cache")
+def test_a_bridge_on_a_full_disk_serves_and_says_once_that_it_has_no_log() -> None:
     code, answers, said = run([*MCPB, "bridge"], FULL_DISK, INITIALIZE)
     assert code == 0
     assert [json.loads(line)["id"] for line in answers.splitlines()] == [1, 2]

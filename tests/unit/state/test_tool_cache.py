@@ -60,6 +60,14 @@ def open_store(state: Path, clock: Clock) -> Iterator[Open]:
         store.close()
 
 
+def make_file(open_store: Open) -> None:
+    """Create the file without a tool in it: only a write creates it."""
+    store = open_store()
+    offer(store, tools("z"))
+    store.forget_site(SHOP)
+    store.close()
+
+
 def rows(state: Path, what: str) -> list[tuple[Any, ...]]:
     """What somebody else reads in the file."""
     with closing(sqlite3.connect(state / FILE)) as connection:
@@ -283,7 +291,7 @@ def test_the_files_are_for_us_alone_whatever_the_umask_says(open_store: Open, st
 
 
 def test_a_file_that_others_could_read_is_closed_to_them(open_store: Open, state: Path) -> None:
-    open_store().close()
+    make_file(open_store)
     (state / FILE).chmod(0o644)
     open_store()
     assert (state / FILE).stat().st_mode & 0o777 == 0o600
@@ -371,7 +379,7 @@ def test_a_file_that_is_removed_is_forgotten_and_begun_again(open_store: Open, s
 def test_a_file_of_a_newer_version_is_left_alone(
     open_store: Open, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    open_store().close()
+    make_file(open_store)
     with closing(sqlite3.connect(state / FILE)) as newer:
         newer.executescript("PRAGMA journal_mode = DELETE; DROP TABLE tools; PRAGMA user_version = 2")
     before = (state / FILE).read_bytes()
@@ -425,6 +433,7 @@ def test_a_process_that_holds_the_directory_is_not_waited_for_without_end(
 def test_a_locked_file_does_not_make_every_announcement_wait(
     open_store: Open, state: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    make_file(open_store)
     store = open_store()
     with closing(sqlite3.connect(state / FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -438,6 +447,7 @@ def test_a_locked_file_does_not_make_every_announcement_wait(
 
 
 def test_what_is_still_to_be_written_is_written_at_the_end(open_store: Open, state: Path) -> None:
+    make_file(open_store)
     store = open_store()
     with closing(sqlite3.connect(state / FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
