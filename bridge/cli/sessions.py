@@ -72,16 +72,34 @@ def check_session_name(name: str) -> None:
 @session.command("end")
 @click.argument("names", nargs=-1, metavar="[NAME]...", callback=_check_names)
 @click.option("--all", "is_all", is_flag=True, help="End every session.")
-def end_sessions(names: tuple[str, ...], *, is_all: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def end_sessions(names: tuple[str, ...], *, is_all: bool, as_json: bool) -> None:
     """End the sessions with these names.
 
     `browser.close_tabs` says which of the tabs that they opened are closed.
     """
+    from native_host.ipc.named_sessions import SessionError
+
     if bool(names) == is_all:
         raise click.UsageError(
             f"Name the sessions to end, or pass --all: {format_command('session list')} shows them."
         )
-    if problems := [problem for name in names or _open_names() if (problem := _end_one(name, is_all=is_all))]:
+    ended: list[str] = []
+    problems: list[str] = []
+    for name in names or _open_names():
+        try:
+            if _end_one(name):
+                ended.append(name)
+                if not as_json:
+                    click.echo(f"Ended session {name}.")
+            elif not is_all:  # a holder that was killed leaves its socket, which is removed now
+                shown = format_command("session list")
+                problems.append(f"no session {name} is open: {shown} shows those that are")
+        except SessionError as error:
+            problems.append(str(error))
+    if as_json:
+        click.echo(for_terminal(format_json({"ended": ended, "problems": problems})))
+    if problems:
         raise click.ClickException(for_terminal("\nError: ".join(problems), on=sys.stderr))
 
 
@@ -91,20 +109,16 @@ def _open_names() -> list[str]:
     return list(dict.fromkeys(path.stem for path in find_sockets()))
 
 
-def _end_one(name: str, *, is_all: bool) -> str:
-    """End a session, and report it; return the problem if it could not be ended."""
-    from native_host.ipc.named_sessions import SessionError, end_session, find_sockets
+def _end_one(name: str) -> bool:
+    """End a session; return whether it was open.
 
-    try:
-        ends = [end_session(path) for path in find_sockets() if path.stem == name]
-    except SessionError as error:
-        return str(error)
-    if any(ends):
-        click.echo(f"Ended session {name}.")
-        return ""
-    if is_all:  # a holder that was killed leaves its socket, which is removed now
-        return ""
-    return f"no session {name} is open: {format_command('session list')} shows those that are"
+    Raises:
+        SessionError: it could not be ended.
+    """
+    from native_host.ipc.named_sessions import end_session, find_sockets
+
+    ends = [end_session(path) for path in find_sockets() if path.stem == name]
+    return any(ends)
 
 
 @session.command(hidden=True)

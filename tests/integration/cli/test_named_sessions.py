@@ -467,8 +467,13 @@ async def test_all_sessions_are_ended_also_where_one_was_killed(shop: SimulatedB
     done = await run("session", "end", "zzz", "b")
     assert (done.exit_code, done.stdout) == (1, "Ended session b.\n")
     assert "no session zzz is open" in done.stderr
+    done = await run("session", "end", "--json", "zzz", "c")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert (found["ended"], len(found["problems"])) == (["c"], 1)
+    await call("d", "tabs_context")
     done = await run("session", "end", "--all")
-    assert (done.exit_code, done.stdout) == (0, "Ended session c.\n")
+    assert (done.exit_code, done.stdout) == (0, "Ended session d.\n")
 
 
 async def test_a_session_that_does_not_answer_is_listed(shop: SimulatedBrowser) -> None:
