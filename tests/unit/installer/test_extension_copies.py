@@ -209,12 +209,13 @@ def test_the_manifest_is_written_last_and_an_interrupted_copy_is_completed_or_re
     home: Path, layout: HomeLayout, monkeypatch: pytest.MonkeyPatch, is_completed: bool
 ) -> None:
     """With one file of each directory, since each file is written in the same way."""
-    parts = {str(Path(name).parent): name for name in read_files("chromium")}
-    names = {*parts.values(), "manifest.json"}
-    change_files(monkeypatch, **dict.fromkeys(read_files("chromium").keys() - names))
+    every = read_files("chromium")
+    parts = {Path(name).parent: name for name in every} | {Path(): "manifest.json"}
+    files = {name: every[name] for name in parts.values()}
+    change_files(monkeypatch, **dict.fromkeys(every.keys() - files.keys()))
     copy = home / "mcpb-extension"
-    assert len(names) == len(parts) > 3
-    for number in range(len(names)):
+    assert len(files) > 3
+    for number in range(len(files)):
         with monkeypatch.context() as patch:
             fail_at(number, copy, patch)
             with pytest.raises(UnpackedError, match="No space left"):
