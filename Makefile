@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-contract test-e2e-chain test-e2e-tools test-e2e-firefox test-security-once test-machine test-security test-firstday bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-firstday bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -28,8 +28,8 @@ demo:
 
 # Browsers often wait, so three groups run at once on two cores, the longest first; each line of output is whole.
 # All groups run, also after one has failed. The last lines name what failed and how to repeat it.
-groups = test-security-once test-integration test-e2e-chain test-e2e-tools test-e2e-firefox test-unit \
-	test-contract check test-architecture
+groups = test-e2e-chain test-security-once test-e2e-tools test-integration test-installer test-e2e-firefox \
+	test-unit test-e2e-extension test-contract check test-architecture
 progress = .venv/bin/python tests/support/run_progress.py $(MCPB_TEST_RESULTS)
 test: export MCPB_TEST_RESULTS = .test-results
 test:
@@ -56,7 +56,12 @@ test-unit:
 	@$(pytest) tests/unit
 
 test-integration:
-	@$(pytest) tests/integration
+	@$(pytest) tests/integration --ignore=$(installer)
+
+# A group of its own, because it takes as long as half of the others.
+installer = tests/integration/installer
+test-installer:
+	@$(pytest) $(installer)
 
 # The mcp package, other clients and suites, and recorded messages of Claude in Chrome's native host.
 test-contract:
@@ -66,9 +71,12 @@ test-contract:
 test-e2e-chain:
 	@$(pytest) tests/e2e/chain
 
-# The browser tools, the extension, HTTP, the README, and the programs that drive the browsers of tests.
 test-e2e-tools:
-	@$(pytest) tests/e2e/browser_tools tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer
+	@$(pytest) tests/e2e/browser_tools
+
+# The extension, HTTP, the README, and the programs that drive the browsers of tests.
+test-e2e-extension:
+	@$(pytest) tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer
 
 test-e2e-firefox:
 	@$(pytest) tests/e2e/firefox
