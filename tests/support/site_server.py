@@ -454,7 +454,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def serving_site() -> Iterator[Site]:
     """The site, until the block ends; what is held then is let go."""
     with _Server() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             yield Site(f"http://localhost:{server.port}", f"http://127.0.0.1:{server.port}")
         finally:

@@ -48,7 +48,7 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 def site() -> Iterator[str]:
     """The base URL of PAGES, without a slash at its end; `127.0.0.1` is another site with the same pages."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Requests) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://localhost:{server.server_port}"
         server.shutdown()
 

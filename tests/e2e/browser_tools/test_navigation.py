@@ -16,6 +16,8 @@ from full_chain import Chain
 from native_host.protocol.wire import EXTENSION_ID, Code
 from socket_observer import Onlooker, onlooking
 
+pytestmark = pytest.mark.one_browser
+
 WRITING_ITS_ADDRESS = (
     b"<script>setInterval(() => history.pushState(null, '', `?${Math.random()}`), 30)</script>"
 )
@@ -55,7 +57,7 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 def site() -> Iterator[str]:
     """The base URL of a site with these pages, without a slash at its end."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Requests) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://localhost:{server.server_address[1]}"
         server.shutdown()
 
@@ -139,6 +141,7 @@ async def test_a_redirect_to_a_site_that_is_not_allowed_is_refused(
     await settings.evaluate(f"chrome.storage.local.set({{ allowedOrigins: ['{site}'] }})")
     await navigated(client, tab, f"{site}/slow")  # so that the worker has heard of it
     refused = await navigated(client, tab, f"{site}/to?{chain.pages}/plain.html")
+    await settings.evaluate("chrome.storage.local.remove('allowedOrigins')")
     assert refused["code"] == Code.NOT_ALLOWED
     assert refused["data"] == {"handed": True}
 
