@@ -71,6 +71,11 @@ class Person:
     environ: dict[str, str] = field(default_factory=dict)
 
     @property
+    def installed(self) -> Path:
+        """A home in which mcpb is installed, as it is copied."""
+        return self.home.with_name("installed")
+
+    @property
     def prefix(self) -> Path:
         """Where install.sh puts mcpb."""
         return self.home / ".local/share/mcpb"
@@ -110,6 +115,14 @@ class Person:
         done = self.run(INSTALL, *arguments, **environ)
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def have_installed(self) -> None:
+        """Put what `install.sh --yes` makes into a new home; the script ran for the first of all tests."""
+        if self.installed.exists():
+            shutil.copytree(self.installed, self.home, symlinks=True, dirs_exist_ok=True)
+        else:
+            self.install("--yes")
+            shutil.copytree(self.home, self.installed, symlinks=True)
 
     def uninstall(self, *arguments: str) -> str:
         """Run uninstall.sh to a good end."""
@@ -169,15 +182,24 @@ def a_person(home: Path, **environ: str) -> Person:
     return Person(home, {**kept, **own, **environ})
 
 
-@pytest.fixture
-def person(tmp_path: Path) -> Person:
-    """Somebody whose pip is the quick one."""
-    (tmp_path / "quick/pip").mkdir(parents=True)
-    (tmp_path / "quick/pip/__main__.py").write_text(PIP)
-    python = tmp_path / "quick/python"
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of all homes, with the quick pip: an installation has its path in its files."""
+    directory = tmp_path_factory.mktemp("homes")
+    (directory / "quick/pip").mkdir(parents=True)
+    (directory / "quick/pip/__main__.py").write_text(PIP)
+    python = directory / "quick/python"
     python.write_text(PYTHON)
     python.chmod(0o755)
-    return a_person(tmp_path / "home of Ana", PYTHON=str(python))
+    return directory
+
+
+@pytest.fixture
+def person(homes: Path) -> Iterator[Person]:
+    """Somebody whose pip is the quick one."""
+    person = a_person(homes / "home of Ana", PYTHON=str(homes / "quick/python"))
+    yield person
+    shutil.rmtree(person.home)
 
 
 # ── Again and again ─────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +226,7 @@ def test_an_installation_that_breaks_off_leaves_what_was_there_and_the_next_run_
 ) -> None:
     before = person.listing()
     for _ in range(times):
-        person.install("--yes")
+        person.have_installed()
     after = person.listing()
     broken = person.run(INSTALL, "--yes", PIP_DOES=does)
     assert broken.returncode == (-signal.SIGKILL if does == "kill" else 1), broken.stdout
@@ -306,7 +328,7 @@ def test_a_folder_of_one_s_choice_is_used_and_given_back(person: Person) -> None
 
 
 def test_uninstalling_leaves_what_others_have_put_into_the_folders_that_were_made(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     (person.commands / "mine").write_text("#!/bin/sh\n")
     settings = person.home / ".mcpb/config.toml"
     settings.write_text("")
@@ -318,7 +340,7 @@ def test_uninstalling_leaves_what_others_have_put_into_the_folders_that_were_mad
 
 
 def test_a_registration_of_another_installation_stays(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     other = subprocess.run(
         [sys.executable, "-m", "bridge", "install-native-host", "--yes"],
         env=person.environ,
@@ -508,7 +530,7 @@ def test_a_claude_code_that_refuses_leaves_the_line_to_the_user(person: Person) 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
 def test_uninstalling_shows_what_goes_and_asks(person: Person, answer: str, code: int) -> None:
-    person.install("--yes")
+    person.have_installed()
     before = person.listing()
     ended, said = person.in_terminal(UNINSTALL, answer)
     assert ended == code, said
@@ -519,7 +541,7 @@ def test_uninstalling_shows_what_goes_and_asks(person: Person, answer: str, code
 
 
 def test_uninstalling_without_a_terminal_wants_a_yes_and_changes_nothing(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     before = person.listing()
     done = person.run(UNINSTALL, "--purge")
     assert done.returncode == 2
@@ -630,7 +652,7 @@ def test_without_a_new_enough_python_it_says_so_and_makes_nothing(person: Person
 
 
 def test_an_environment_that_was_damaged_is_removed_all_the_same(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     shutil.rmtree(next(person.prefix.glob("env-*")))
     said = person.uninstall()
     assert "cannot unregister itself" in said
@@ -650,7 +672,7 @@ def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_wha
     person: Person,
 ) -> None:
     before = person.listing()
-    person.install("--yes")
+    person.have_installed()
     (person.home / ".mcpb/config.toml").touch()
     command = f"rm -r {shlex.quote(str(person.home / '.mcpb'))}"
     assert command in person.uninstall()
@@ -664,7 +686,7 @@ def test_purging_after_a_plain_uninstallation_names_the_command_that_removes_wha
 
 def test_what_a_running_host_kept_from_purging_goes_with_the_next_run(person: Person) -> None:
     before = person.listing()
-    person.install("--yes")
+    person.have_installed()
     run = person.home / ".mcpb/run"
     host = endpoint.open_endpoint(run)
     assert "close them and run this again" in person.uninstall("--purge")
@@ -676,7 +698,7 @@ def test_what_a_running_host_kept_from_purging_goes_with_the_next_run(person: Pe
 
 
 def test_what_browsers_still_start_is_not_given_to_rm(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     shutil.rmtree(person.prefix)
     person.uninstall()
     done = person.run(UNINSTALL, "--purge")
@@ -699,7 +721,7 @@ def test_after_its_folder_was_moved_away_nothing_is_left_behind_either(
     person: Person, tmp_path: Path, is_installed_again: bool
 ) -> None:
     before = person.listing()
-    person.install("--yes")
+    person.have_installed()
     person.prefix.rename(tmp_path / "elsewhere")
     if is_installed_again:
         person.install("--yes")
@@ -711,7 +733,7 @@ def test_after_its_folder_was_moved_away_nothing_is_left_behind_either(
 
 
 def test_without_its_record_an_installation_is_left_alone_and_says_how_it_goes(person: Person) -> None:
-    person.install("--yes")
+    person.have_installed()
     (person.prefix / "install.record").unlink()
     before = person.listing()
     done = person.run(UNINSTALL, "--yes")
