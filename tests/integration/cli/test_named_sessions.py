@@ -365,6 +365,7 @@ async def test_a_process_that_stops_during_a_call_is_named(
         done = await run("call", "--session", "a", BUY, "wait=true")
     assert done.exit_code == 1
     assert f"(pid {pid}) does not answer. The tool may have run" in done.output
+    os.kill(pid, signal.SIGCONT)  # so that it ends at once
 
 
 async def _stop_during_call(shop: SimulatedBrowser, pid: int) -> None:
@@ -483,6 +484,7 @@ async def test_a_session_that_does_not_answer_is_listed(shop: SimulatedBrowser) 
     shown = (await run("session", "list")).stdout
     assert "does not answer; to stop it: mcpb session end a" in shown
     assert f"pid {pid}" in shown
+    os.kill(pid, signal.SIGCONT)  # so that it ends at once
 
 
 async def test_status_shows_the_session(shop: SimulatedBrowser) -> None:
