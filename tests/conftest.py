@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from demo.chromium import Chromium, find_chromium
 from demo.temporary_directory import throw_away_directory
 from full_chain import Chain, serving_pages
+from native_host.protocol.wire import MIB
 from real_firefox import find_firefox
 from shared_browser import SharedBrowser, SharedChain, open_shared_browser
 
+MEMORY = Path("/dev/shm")
+MIN_FREE_BYTES = 4 * 1024 * MIB
+"""For the profiles of the browsers of three groups, more than ten times what they need."""
 
-def pytest_configure() -> None:
-    """Programs inherit which signals are ignored: from a run in the background (`nohup`) these would be."""
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Programs inherit which signals are ignored: from a run in the background (`nohup`) these would be.
+
+    In `make test` temporary files are in memory, if there is room: a tenth less for the processors to do, and
+    groups that run at once do not wait for each other's writes.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if "MCPB_TEST_RESULTS" in os.environ and has_room(MEMORY):
+        directory = TemporaryDirectory(prefix="mcpb-", dir=MEMORY, ignore_cleanup_errors=True)
+        config.add_cleanup(directory.cleanup)
+        Path(directory.name).chmod(0o1777)  # as /tmp: some tests play other users
+        os.environ["TMPDIR"] = tempfile.tempdir = directory.name
+
+
+def has_room(directory: Path) -> bool:
+    """Return whether tests can write there and start programs from there."""
+    if not os.access(directory, os.W_OK):
+        return False
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize >= MIN_FREE_BYTES and not found.f_flag & os.ST_NOEXEC
 
 
 HERE = Path(__file__).parent
