@@ -177,12 +177,13 @@ class NamedSession:
         return ContinuedSession(id=session.id, profiles=sorted(session.profiles), directory=session.folder)
 
     async def _serve_request(self, stream: trio.SocketStream, request: named_sessions.Request) -> None:
+        if self.is_continued:
+            return  # the client repeats its request, and the next holder has it
         if isinstance(request, RetireHolder):
             if self._running:
                 await stream.send_all(encode_line(Rejection(message="the session is in use")))
                 return
-            await stream.send_all(encode_line(self._continued_session()))
-            self.is_continued = True
+            await self._hand_over(stream)
         if isinstance(request, EndSession | RetireHolder):
             os.dup(stream.socket.fileno())  # never closed: so the client sees the end of this process
             self._ended.set()
@@ -195,6 +196,15 @@ class NamedSession:
                 nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
                 await self._answer(stream, request, until_reply)
                 nursery.cancel_scope.cancel()
+
+    async def _hand_over(self, stream: trio.SocketStream) -> None:
+        # Set first: a request that comes while the reply is sent must not begin.
+        self.is_continued = True
+        try:
+            await stream.send_all(encode_line(self._continued_session()))
+        except trio.BrokenResourceError:
+            self.is_continued = False
+            raise
 
     async def _answer(
         self, stream: trio.SocketStream, request: ListTools | CallTool, until_reply: ExitStack

@@ -20,7 +20,18 @@ from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
 from fake_transport import Asked, PlayedTransport, one_page
 from native_host.ipc import named_sessions
-from native_host.ipc.named_sessions import CallResult, CallTool, ListTools, Rejection, Reply, Request
+from native_host.ipc.named_sessions import (
+    CallResult,
+    CallTool,
+    ContinuedSession,
+    ListTools,
+    NotStartedError,
+    Rejection,
+    Reply,
+    Request,
+    RetireHolder,
+    encode_line,
+)
 
 SOON_S = 30
 IDLE_S = 30 * 60
@@ -30,9 +41,10 @@ GET_CART = "website_tool_shop_example_tab1_getCart"
 class Holder:
     """A holder in this process."""
 
-    def __init__(self, path: Path, transport: PlayedTransport) -> None:
+    def __init__(self, path: Path, transport: PlayedTransport, session: Session) -> None:
         self.path = path
         self.transport = transport
+        self.session = session
         self.end = threading.Event()
 
     async def call(self) -> None:
@@ -62,11 +74,11 @@ async def holder(mcpb_home: Path) -> AsyncIterator[Holder]:
     transport = PlayedTransport()
     router = Router(transport)
     with open_socket("a") as opened:
-        holder = Holder(opened.path, transport)
-        session = NamedSession("a", Session("s1"), router, opened)
+        holder = Holder(opened.path, transport, Session("s1"))
+        served = NamedSession("a", holder.session, router, opened)
 
         async def serve() -> None:
-            await session.serve()
+            await served.serve()
             holder.end.set()
 
         async with trio.open_nursery() as nursery:
@@ -149,4 +161,35 @@ async def test_a_failure_of_mcpb_ends_the_request_and_not_the_session(
     with monkeypatch.context() as patched:
         patched.setattr(CommandCalls, "list_tools", fail)
         assert isinstance(await holder.ask(ListTools()), Rejection)
+    await holder.call()
+
+
+async def read_line(stream: trio.SocketStream, begun: bytes = b"") -> bytes:
+    while not begun.endswith(b"\n"):
+        begun += await stream.receive_some()
+    return begun
+
+
+async def retire_slowly(holder: Holder) -> tuple[trio.SocketStream, bytes]:
+    """Ask the holder to retire, and read the beginning of its reply, which fits into no socket's buffer."""
+    holder.session.profiles.add("x" * 10_000_000)
+    stream = await trio.open_unix_socket(str(holder.path))
+    await read_line(stream)  # the greeting
+    await stream.send_all(encode_line(RetireHolder()))
+    return stream, await stream.receive_some(1)
+
+
+async def test_a_call_that_comes_while_the_session_is_handed_over_does_not_begin(holder: Holder) -> None:
+    stream, begun = await retire_slowly(holder)
+    async with stream:
+        with pytest.raises(NotStartedError):
+            await holder.call()
+        continued = msgspec.json.decode(await read_line(stream, begun), type=ContinuedSession)
+    assert continued.id == holder.session.id
+    assert await holder.ends()
+
+
+async def test_a_session_whose_next_holder_has_gone_goes_on(holder: Holder) -> None:
+    stream, _ = await retire_slowly(holder)
+    await stream.aclose()
     await holder.call()
