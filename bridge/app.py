@@ -42,6 +42,7 @@ from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system import malloc
 from native_host.system.home_layout import HomeLayout, mcpb_home
+from native_host.system.private_files import PrivateFileError
 
 if TYPE_CHECKING:
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
@@ -264,14 +265,41 @@ def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: b
         SessionError: the process that holds the session does not end.
     """
     # Only this process needs the module.
-    from native_host.ipc.named_sessions import HolderInUseError, retire_holder  # noqa: PLC0415
+    from native_host.ipc.named_sessions import SessionError  # noqa: PLC0415
 
     # The error that ends this process is on stderr anyway, and the command that started it shows that.
     log_file.configure_logging(_state_directory(), hidden=(__name__,))
     config = load_configuration(existing_channel=existing_channel)
     session = msgspec.structs.replace(new_session("call"), title=f"mcpb session {name}", is_structured=True)
+    os.chdir("/")  # the directory of the first call may be removed while the session lasts
+
+    async def hold() -> SessionError | PrivateFileError | None:
+        # The hub first: a session must not be lost because this process cannot go on.
+        async with _open_hub_of_one(config, _list_all_tools) as (hub, serving):
+            try:
+                await _hold_session(name, hub, serving, session, on_ready)
+            except (SessionError, PrivateFileError) as error:
+                return error  # raised here, it would leave as an ExceptionGroup
+        return None
+
     try:
-        continued = retire_holder(name)
+        problem = trio.run(hold)
+    except Exception:
+        _log.exception("session %s ended", name)
+        raise
+    if problem:
+        raise problem
+
+
+async def _hold_session(
+    name: str, hub: Hub, serving: trio.CancelScope, session: Session, on_ready: Callable[[], None]
+) -> None:
+    # Only this process needs the modules.
+    from bridge.frontends.named_session import NamedSession, open_socket  # noqa: PLC0415
+    from native_host.ipc.named_sessions import HolderInUseError, retire_holder  # noqa: PLC0415
+
+    try:
+        continued = await trio.to_thread.run_sync(retire_holder, name)
     except HolderInUseError:
         on_ready()
         return
@@ -279,30 +307,17 @@ def hold_session(name: str, on_ready: Callable[[], None], *, existing_channel: b
         session = msgspec.structs.replace(
             session, id=continued.id, profiles=set(continued.profiles), folder=continued.directory
         )
-    os.chdir("/")  # the directory of the first call may be removed while the session lasts
-    try:
-        trio.run(_hold_session, name, config, session, on_ready)
-    except Exception:
-        _log.exception("session %s ended", name)
-        raise
-
-
-async def _hold_session(name: str, config: Config, session: Session, on_ready: Callable[[], None]) -> None:
-    # Only this process needs the module.
-    from bridge.frontends.named_session import NamedSession, open_socket  # noqa: PLC0415
-
     with open_socket(name) as opened:
-        async with _open_hub_of_one(config, _list_all_tools) as (hub, serving):
-            hub.set_sessions([session.on_wire()])
-            held = NamedSession(name, session, hub.router, opened)
-            try:
-                with serving:
-                    on_ready()
-                    await held.serve()
-            finally:
-                if not held.is_continued:
-                    with trio.move_on_after(_RELEASE_S, shield=True):
-                        await hub.router.release(session)
+        hub.set_sessions([session.on_wire()])
+        held = NamedSession(name, session, hub.router, opened)
+        try:
+            with serving:
+                on_ready()
+                await held.serve()
+        finally:
+            if not held.is_continued:
+                with trio.move_on_after(_RELEASE_S, shield=True):
+                    await hub.router.release(session)
 
 
 def _watch_configuration(

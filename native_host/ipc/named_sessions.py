@@ -49,10 +49,11 @@ GREETING_S = 5.0
 LISTED_S = 1.0
 """The same where sessions are only listed."""
 START_S = 20.0
-"""Seconds within which a started holder accepts connections, on a busy machine too."""
+"""Seconds within which a started holder accepts connections, on a busy machine too. It may retire another
+holder first, in END_S more."""
 END_S = 10.0
 """Seconds within which a holder ends."""
-LOCKED_S = START_S + END_S
+LOCKED_S = START_S + 2 * END_S
 """Seconds after which another process that starts or ends a session is not waited for any more."""
 PULSE_S = 5.0
 """Seconds between two messages of a holder during a call."""
@@ -79,7 +80,7 @@ class UnresponsiveError(SessionError):
 
 
 class HolderInUseError(SessionError):
-    """A holder serves a request and cannot be replaced now: use it as it is."""
+    """A holder serves a request or is not outdated, and is not replaced: use it as it is."""
 
 
 class NotStartedError(SessionError):
@@ -140,9 +141,9 @@ class ContinuedSession(Wire, tag="continuedSession", tag_field="type", kw_only=T
 
     id: str
     """Id of the session towards browsers, which own its tabs by it."""
-    profiles: list[str]
+    profiles: list[str] = []
     """Browser profiles in which it has opened tabs."""
-    directory: str
+    directory: str = ""
 
 
 class ProgressText(Wire, tag="progress", tag_field="type", kw_only=True):
@@ -293,6 +294,7 @@ class Connection:
         Raises:
             HolderInUseError: it serves another request.
             UnresponsiveError: it does not answer, or still runs after END_S.
+            SessionError: its reply is invalid.
         """
         self._stream.settimeout(END_S)
         try:
@@ -302,7 +304,14 @@ class Connection:
             raise UnresponsiveError(self.greeting.name, self.greeting.pid) from None
         except OSError:
             return None
-        reply = _decode_retired(replies[0]) if replies else None
+        try:
+            reply = _decode_retired(replies[0]) if replies else None
+        except msgspec.DecodeError:
+            name, pid = self.greeting.name, self.greeting.pid
+            raise SessionError(
+                f"the session {name} cannot be continued: the reply of its process (pid {pid}) is invalid. "
+                f"To begin a new one, run: mcpb session end {name}"
+            ) from None
         if isinstance(reply, Rejection):
             raise HolderInUseError(reply.message)
         return reply
@@ -427,7 +436,7 @@ def find_or_start(
             return outdated
         if outdated:
             outdated.close()
-        _start_holder(name, command, lock)
+        _start_holder(name, command, lock, START_S + END_S if outdated else START_S)
         if connection := find(name):
             if outdated and outdated.greeting.pid != connection.greeting.pid:
                 on_replaced()
@@ -451,13 +460,15 @@ def retire_holder(name: str) -> ContinuedSession | None:
     The starter excludes others.
 
     Raises:
-        HolderInUseError: it serves another request.
+        HolderInUseError: it serves a request, or is not outdated.
         SessionError: it cannot be used.
     """
     connection = find(name)
     if connection is None:
         return None
     with connection:
+        if not _is_replaceable(connection.greeting):
+            raise HolderInUseError(f"the session {name} is in use, or is held by this version")
         return connection.retire()
 
 
@@ -479,7 +490,7 @@ def _lock_sessions(directory: Path) -> Iterator[int]:
         yield lock
 
 
-def _start_holder(name: str, command: Sequence[str], lock: int) -> None:
+def _start_holder(name: str, command: Sequence[str], lock: int, timeout_s: float) -> None:
     """Start a holder. It has the lock until it is ready, also if this process is killed."""
     with subprocess.Popen(
         [*command, f"--lock={lock}"],
@@ -491,7 +502,7 @@ def _start_holder(name: str, command: Sequence[str], lock: int) -> None:
     ) as process:
         assert process.stdout
         # After Ctrl-C here the holder goes on: it may have retired another one.
-        output = _read_until_closed(process.stdout.fileno(), time.monotonic() + START_S)
+        output = _read_until_closed(process.stdout.fileno(), time.monotonic() + timeout_s)
         if output.endswith(READY):
             process.returncode = 0  # it continues without a parent
             return

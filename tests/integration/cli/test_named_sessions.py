@@ -11,6 +11,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ from wire_peers import HOST_COMMAND, until
 SHOP = "http://localhost:8123/"
 BUY = "website_tool_localhost_8123_tab1_buy"
 PICTURE = b64encode(b"\x89PNG of a cart").decode()
+OUTDATED = "the version before an upgrade"
+HOLD_OUTDATED = f"""
+import sys
+from bridge.cli.group import main
+from native_host.ipc import named_sessions
+named_sessions.CODE = {OUTDATED!r}
+main(["session", "hold", *sys.argv[1:]])
+"""
 
 
 async def buy(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +86,16 @@ async def sessions() -> dict[str, int]:
     """Return the process of each session, by its name, as `mcpb session list` shows them."""
     listed = json.loads((await run("session", "list", "--json")).stdout)["sessions"]
     return {each["name"]: each["pid"] for each in listed}
+
+
+@asynccontextmanager
+async def outdated_session(name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Open a session in the version before an upgrade; commands within the block are of that version too."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(named_sessions, "CODE", OUTDATED)
+        command = [sys.executable, "-c", HOLD_OUTDATED, name]
+        (await trio.to_thread.run_sync(named_sessions.find_or_start, name, command)).close()
+        yield
 
 
 def owners(browser: SimulatedBrowser) -> list[str | None]:
@@ -199,12 +218,11 @@ async def test_a_session_that_ends_during_a_call_says_that_it_may_have_run(shop:
 async def test_the_first_call_after_an_upgrade_continues_the_session_with_its_tabs(
     shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await call("a", "navigate", f"url={SHOP}")
-    (tab,), before = await tab_ids("a"), await sessions()
+    async with outdated_session("a", monkeypatch):
+        await call("a", "navigate", f"url={SHOP}")
+        (tab,), before = await tab_ids("a"), await sessions()
     owner = shop.tab(tab).state.owner
-    with monkeypatch.context() as upgraded:
-        upgraded.setattr(named_sessions, "CODE", "another version")
-        done = await run("call", "--session", "a", "tabs_context")
+    done = await run("call", "--session", "a", "tabs_context")
     assert "Session a goes on in this version of mcpb, with its tabs." in done.stderr
     assert f"tab {tab} (own" in done.stdout
     after = await sessions()
@@ -220,33 +238,51 @@ async def test_the_first_call_after_an_upgrade_continues_the_session_with_its_ta
 async def test_a_client_without_a_request_does_not_keep_a_session_from_being_replaced(
     shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await call("a", "tabs_create")
-    before = await sessions()
+    async with outdated_session("a", monkeypatch):
+        before = await sessions()
     connection = named_sessions.find("a")
     assert connection
-    with connection, monkeypatch.context() as upgraded:
-        upgraded.setattr(named_sessions, "CODE", "another version")
-        await run("call", "--session", "a", "tabs_context")
+    with connection:
+        await call("a", "tabs_context")
     assert before["a"] != (await sessions())["a"]
+
+
+async def test_the_replacement_of_an_outdated_process_has_the_time_that_its_end_may_take(
+    shop: SimulatedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outdated_session("a", monkeypatch):
+        before = await sessions()
+    monkeypatch.setattr(named_sessions, "START_S", 0)
+    monkeypatch.setattr(named_sessions, "END_S", 60)
+    await call("a", "tabs_context")
+    assert before["a"] != (await sessions())["a"]
+
+
+async def test_a_process_that_is_not_outdated_is_not_replaced(shop: SimulatedBrowser) -> None:
+    await call("a", "tabs_create")
+    before = await sessions()
+    command = [sys.executable, "-I", "-m", "bridge", "session", "hold", "a"]
+    with trio.fail_after(60):
+        done = await trio.run_process(command, capture_stdout=True)
+    assert done.stdout == named_sessions.READY
+    assert await sessions() == before
 
 
 async def test_an_upgrade_whose_command_is_killed_or_whose_configuration_is_invalid_loses_no_session(
     shop: SimulatedBrowser, mcpb_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await call("a", "navigate", f"url={SHOP}")
-    (tab,), before = await tab_ids("a"), await sessions()
+    async with outdated_session("a", monkeypatch):
+        await call("a", "navigate", f"url={SHOP}")
+        (tab,), before = await tab_ids("a"), await sessions()
     owner = shop.tab(tab).state.owner
     (mcpb_home / "config.toml").write_text("call_timeout_s = 'x'\n")
-    with monkeypatch.context() as upgraded:
-        upgraded.setattr(named_sessions, "CODE", "another version")
-        assert "call_timeout_s" in (await run("call", "--session", "a", "tabs_context")).output
+    assert "call_timeout_s" in (await run("call", "--session", "a", "tabs_context")).output
     assert await sessions() == before
     (mcpb_home / "config.toml").unlink()
     command = [sys.executable, "-I", "-m", "bridge", "session", "hold", "a"]
     code = f"""
 import select, time
 from native_host.ipc import named_sessions
-named_sessions.CODE = "another version"
 select.select = lambda *_: print("started", flush=True) or time.sleep(60)
 named_sessions.find_or_start("a", {command!r})
 """
