@@ -46,6 +46,8 @@ def command_path(program: str = "") -> str:
 
 
 def installed_command() -> str:
-    """Return the whole path of the `mcpb` of this interpreter's environment, quoted; empty if it has none."""
+    """Return the whole path of the `mcpb` of this virtual environment, quoted; empty outside of one."""
+    if sys.prefix == sys.base_prefix:
+        return ""  # beside the system's Python, an mcpb may belong to another package
     own = Path(sys.executable).with_name(NAMES[0])
     return command_path(str(own)) if own.exists() else ""
