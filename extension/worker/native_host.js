@@ -15,7 +15,7 @@ import { notification, WIRE_VERSION } from "./wire.js";
 
 /**
  * @import { LastError } from "./last_error.js"
- * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number, command?: string }} HostHello
+ * @typedef {{ wire: number, instance: string, version: string, pid: number, browserPid: number, command: string }} HostHello
  * @typedef {{ what: string, command: string, detail?: string }} Trouble an error, and the command that fixes it;
  *   `detail`: the browser's words, or what else may be the cause
  */
@@ -38,6 +38,9 @@ const REJECTED_PAUSE_MS = 30_000;
 const EXPECTED_MS = 5 * 60_000;
 const EXPECTED_PAUSE_MS = 3_000;
 const NOT_REGISTERED = "mcpb is not registered with this browser.";
+/** Characters of a command from the host, which the popup shows and copies. */
+const MAX_COMMAND = 500;
+const PROGRAM = "mcpb";
 const INSTALL = "mcpb install-native-host";
 const UPDATE = isFirefox ? "mcpb extension --firefox" : "mcpb extension";
 
@@ -159,7 +162,7 @@ export class NativePort {
    * @param {{ message?: unknown, command?: unknown } | undefined} complaint
    */
   #complained(link, complaint) {
-    const trouble = { what: String(complaint?.message), command: String(complaint?.command ?? "") };
+    const trouble = { what: String(complaint?.message), command: readCommand(complaint?.command) };
     if (!this.host) {
       this.last.failed(trouble.what);
       link.close();
@@ -174,7 +177,7 @@ export class NativePort {
   #greeted(host) {
     clearTimeout(this.#patience);
     if (host.wire !== WIRE_VERSION) return this.#reject(host);
-    this.host = host;
+    this.host = { ...host, command: readCommand(host.command) || PROGRAM };
     this.last.ended();
     this.trouble = null;
     this.resting = false;
@@ -255,6 +258,12 @@ export class NativePort {
     void chrome.alarms.create(RETRY_ALARM, { periodInMinutes: ALARM_MINUTES });
     this.events.changed();
   }
+}
+
+/** Return the text if a user can read all of it before running it; otherwise nothing. @param {unknown} text */
+function readCommand(text) {
+  const isReadable = typeof text === "string" && text.length <= MAX_COMMAND && !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
+  return isReadable ? text : "";
 }
 
 /** @param {number} failures in a row */

@@ -167,7 +167,7 @@ export class Popups {
       resting,
       attempts: last.inARow,
       trouble,
-      host: host && { version: host.version, pid: host.pid, command: host.command || "mcpb" },
+      host: host && { version: host.version, pid: host.pid, command: host.command },
       clients: this.clients(),
       pausedSessions: this.pauses.all.sessions,
       activeSessions: this.status.activeSessions,

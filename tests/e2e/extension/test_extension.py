@@ -277,6 +277,30 @@ class TestModules:
         assert rejected == [[False], None, "mcpb install-native-host", True]
         assert replaced == [[True, False], 1, None, False]
 
+    @pytest.mark.parametrize(
+        ("command", "shown"),
+        [
+            ("'/home/me/my mcpb'", "'/home/me/my mcpb'"),
+            ("mcpb\nrm x", None),
+            ("mcpb\u2028rm x", None),
+            ("x" * 501, None),
+            (["mcpb"], None),
+            (None, None),
+        ],
+    )
+    def test_a_command_of_the_host_that_is_no_short_line_is_not_shown(
+        self, modules: Tab, command: object, shown: str | None
+    ) -> None:
+        modules.evaluate(PLAYED_NATIVE_PORT)
+        modules.wait_until("ports.length === 1")
+        greeted, complained = modules.evaluate(f"""(() => {{
+            const command = {json.dumps(command)};
+            ports[0].say({{ method: "host/hello", params: {{ wire: 1, version: "x", command }} }});
+            ports[0].say({{ method: "host/error", params: {{ message: "no", command }} }});
+            return [native.host.command, native.trouble.command];
+        }})()""")
+        assert (greeted, complained) == (shown or "mcpb", shown or "")
+
     def test_what_no_decoder_reads_is_mended_or_refused_before_it_is_posted(self, modules: Tab) -> None:
         mended, same, deep = modules.evaluate("""load("json_safety.js").then(({ decodable }) => {
             const fine = { a: [1, "é😀"], b: null, ["__proto__"]: true };
