@@ -92,18 +92,17 @@ export class TabNumbers {
 
   /**
    * The numbers from before this extension was off or reloaded, which ends its session storage. Counting begins anew
-   * only with the browser.
+   * only with the browser. Chromium does not use a tab id again after its own restart: if one of these tabs is open, the
+   * browser still runs. Firefox counts its tab ids from 1 at each start: there no tab keeps its number.
    *
    * @returns {Promise<Stored>}
    */
   async #storedBefore() {
     const stored = /** @type {Stored | undefined} */ ((await chrome.storage.local.get(KEY))[KEY]);
     if (!stored) return { next: 1, numbers: [] };
-    const open = new Set((await chrome.tabs.query({})).map((tab) => tab.id));
-    const numbers = stored.numbers.filter(([tabId]) => open.has(tabId));
-    const kept = { next: stored.next, numbers };
-    // Chromium does not use a tab id again after its own restart: the browser still runs. Firefox counts from 1.
-    if (numbers.length > 0 && !isFirefox) return kept;
+    const open = new Set(isFirefox ? [] : (await chrome.tabs.query({})).map((tab) => tab.id));
+    const kept = { next: stored.next, numbers: stored.numbers.filter(([tabId]) => open.has(tabId)) };
+    if (kept.numbers.length > 0) return kept;
     return Promise.race([this.#startup, new Promise((resolve) => setTimeout(() => resolve(kept), STARTUP_MS))]);
   }
 }

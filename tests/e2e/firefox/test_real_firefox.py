@@ -284,11 +284,13 @@ async def test_a_number_is_not_given_again_after_a_reload_of_the_extension(
 ) -> None:
     tab = await firefox.open_page(f"{chain.pages}/tabserver.html")
     assert chain.name("echo", 1) in await until_tools(client)
-    await tab.close()
-    await until_tools(client, 0)
-    await firefox.load_extension(chain.home / "extension-firefox")
     await firefox.open_page(f"{chain.pages}/tabserver.html")
-    assert chain.name("echo", 2) in await until_tools(client)
+    assert chain.name("echo", 2) in await until_tools(client, 2 * len(TOOLS))
+    await tab.close()
+    await until_tools(client)
+    await firefox.load_extension(chain.home / "extension-firefox")
+    with trio.fail_after(60):
+        await until_listed(client, lambda names: names == {chain.name(tool, 3) for tool in TOOLS})
 
 
 async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_kept_by_it(
