@@ -54,7 +54,10 @@ bin=$HOME/.local/bin
 yes=
 extension=
 # As `mcpb extension` chooses it.
-usual_extension=${MCPB_HOME:-$HOME/mcpb-}${MCPB_HOME:+/}extension
+usual_extension=$HOME/mcpb-extension
+if [ -n "${MCPB_HOME:-}" ]; then
+    usual_extension=$MCPB_HOME/extension
+fi
 
 usage="usage: install.sh [--yes] [--prefix DIR] [--extension DIR]"
 
@@ -307,7 +310,7 @@ from install.machine import this_machine
 raise SystemExit(not find_client_entries(this_machine()))'
 }
 
-# With its own command, and only on the first installation: who removes it there does not get it back.
+# With its own command, on the first installation alone: an upgrade must not undo a removal by the user.
 add_to_claude_code() {
     if [ -n "$before" ] || ! command -v claude >/dev/null; then
         return 1
