@@ -105,11 +105,11 @@ class FormTools {
     const { promise: filledIn, resolve } = Promise.withResolvers();
     let isSubmitted = false;
     form.addEventListener("submit", () => void (isSubmitted = true), { capture: true, signal });
-    const activated = () => {
+    const onActivated = () => {
       // Listeners of the page have run by now, and may have submitted the form.
       if (!isSubmitted && findFocused(form)) resolve(makeWaitingResult(form));
     };
-    window.addEventListener("toolactivated", activated, { signal });
+    window.addEventListener("toolactivated", onActivated, { signal });
     try {
       return await Promise.race([execute(), filledIn]);
     } finally {
@@ -125,11 +125,11 @@ class FormTools {
   #listenFilledIn(form, onFilledIn, signal) {
     if (form.hasAttribute("toolautosubmit")) return;
     const toolName = form.getAttribute("toolname");
-    const activated = (/** @type {any} */ event) => {
+    const onActivated = (/** @type {any} */ event) => {
       // Listeners of the page have run by now, and may have submitted the form.
       if (event.toolName === toolName && isWaiting(form)) onFilledIn();
     };
-    for (const target of this.targets) target.addEventListener("toolactivated", activated, { signal });
+    for (const target of this.targets) target.addEventListener("toolactivated", onActivated, { signal });
   }
 
   /**

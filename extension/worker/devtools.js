@@ -26,7 +26,7 @@ export class DevTools {
     this.changed = changed;
     this.stopped = stopped;
     this.downloads = new Downloads(({ tabId, callers }, state) =>
-      this.#attachments.get(tabId)?.tell(callers, DOWNLOAD, state),
+      this.#attachments.get(tabId)?.notify(callers, DOWNLOAD, state),
     );
     chrome.debugger.onEvent.addListener(({ tabId, sessionId }, method, params) =>
       this.#onEvent(Number(tabId), sessionId ?? "", method, params ?? {}),
@@ -37,7 +37,7 @@ export class DevTools {
   /** @param {number} tabId @param {string} sessionId @param {string} method @param {any} params */
   #onEvent(tabId, sessionId, method, params) {
     const attachment = this.#attachments.get(tabId);
-    if (attachment && method === "Page.downloadWillBegin") this.downloads.begun(starterOf(attachment), params);
+    if (attachment && method === "Page.downloadWillBegin") this.downloads.onBegin(starterOf(attachment), params);
     attachment?.onEvent(sessionId, method, params);
   }
 
@@ -48,14 +48,14 @@ export class DevTools {
    * @param {number} sourceTabId the page's
    * @param {string} url for which it was opened
    */
-  opened(tabId, sourceTabId, url) {
+  onTabOpened(tabId, sourceTabId, url) {
     const attachment = this.#attachments.get(sourceTabId);
-    if (attachment) this.downloads.opened(starterOf(attachment), tabId, url);
+    if (attachment) this.downloads.onTabOpened(starterOf(attachment), tabId, url);
   }
 
   /** A tab shows another page. @param {number} tabId */
-  committed(tabId) {
-    this.downloads.committed(tabId);
+  onCommitted(tabId) {
+    this.downloads.onCommitted(tabId);
   }
 
   /** Those that have used what is attached to. */

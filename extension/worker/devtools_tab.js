@@ -203,9 +203,9 @@ export class Attachment {
    * @param {string} method
    * @param {any} params
    */
-  tell(callers, method, params) {
-    const hearing = [...this.#subscriptions].filter(({ caller, events }) => callers.has(caller) && events.has(method));
-    tell(hearing, { tabId: this.tabId, sessionId: "", method, params });
+  notify(callers, method, params) {
+    const subscribers = [...this.#subscriptions].filter(({ caller, events }) => callers.has(caller) && events.has(method));
+    tell(subscribers, { tabId: this.tabId, sessionId: "", method, params });
   }
 
   /** The browser has let go of the tab, or we have. */

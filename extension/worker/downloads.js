@@ -33,22 +33,22 @@ const PROGRESS_COUNT = 12;
 
 export class Downloads {
   /** @type {Beginning[]} by DevTools */
-  #begun = [];
+  #beginnings = [];
   /** Of tabs that a page has opened and that show no page yet. @type {(Beginning & { openedTabId: number })[]} */
-  #opened = [];
+  #openings = [];
   /** By number of `chrome.downloads`. @type {Map<number, Beginning>} */
   #followed = new Map();
 
-  /** @param {(starter: Starter, state: DownloadState) => void} tell */
-  constructor(tell) {
-    this.tell = tell;
+  /** @param {(starter: Starter, state: DownloadState) => void} notify */
+  constructor(notify) {
+    this.notify = notify;
     chrome.downloads.onCreated.addListener((item) => this.#created(item));
     chrome.downloads.onChanged.addListener(({ id }) => void this.#changed(id));
   }
 
   /** DevTools report a download. @param {Starter} starter @param {{ guid: string, url: string }} about */
-  begun(starter, { guid, url }) {
-    this.#begun = withOneMore(this.#begun, { starter, guid, url, until: Date.now() + MATCH_MS });
+  onBegin(starter, { guid, url }) {
+    this.#beginnings = withOneMore(this.#beginnings, { starter, guid, url, until: Date.now() + MATCH_MS });
   }
 
   /**
@@ -58,19 +58,19 @@ export class Downloads {
    * @param {number} openedTabId
    * @param {string} url
    */
-  opened(starter, openedTabId, url) {
+  onTabOpened(starter, openedTabId, url) {
     const guid = crypto.randomUUID();
-    this.#opened = withOneMore(this.#opened, { starter, openedTabId, guid, url, until: Date.now() + NEW_TAB_MS });
+    this.#openings = withOneMore(this.#openings, { starter, openedTabId, guid, url, until: Date.now() + NEW_TAB_MS });
   }
 
   /** A tab shows a page: its address was no download. @param {number} tabId */
-  committed(tabId) {
-    this.#opened = this.#opened.filter(({ openedTabId }) => openedTabId !== tabId);
+  onCommitted(tabId) {
+    this.#openings = this.#openings.filter(({ openedTabId }) => openedTabId !== tabId);
   }
 
   /** @param {chrome.downloads.DownloadItem} item */
   #created(item) {
-    const beginning = take(this.#begun, item.finalUrl) ?? take(this.#opened, item.url);
+    const beginning = take(this.#beginnings, item.finalUrl) ?? take(this.#openings, item.url);
     if (!beginning || this.#followed.size >= MAX_FOLLOWED) return;
     this.#followed.set(item.id, beginning);
     this.#report(item);
@@ -98,7 +98,7 @@ export class Downloads {
     const followed = this.#followed.get(item.id);
     if (!followed) return;
     if (item.state !== "in_progress") this.#followed.delete(item.id);
-    this.tell(followed.starter, {
+    this.notify(followed.starter, {
       guid: followed.guid,
       name: cut(item.filename.split(/[\\/]/).at(-1) ?? "", URL_BYTES),
       url: cut(item.finalUrl, URL_BYTES),

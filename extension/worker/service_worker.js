@@ -266,7 +266,7 @@ chrome.tabs.onReplaced.addListener((added, removed) => {
   void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed));
 });
 chrome.webNavigation.onCreatedNavigationTarget.addListener(({ tabId, sourceTabId, url }) => {
-  devtools?.opened(tabId, sourceTabId, url);
+  devtools?.onTabOpened(tabId, sourceTabId, url);
   void siteRules.opened(tabId, sourceTabId);
   void sessionTabs.opened(tabId, sourceTabId);
 });
@@ -274,7 +274,7 @@ chrome.webNavigation.onBeforeNavigate.addListener((navigation) => void siteRules
 chrome.webNavigation.onCommitted.addListener((navigation) => void siteRules.committed(navigation));
 chrome.webNavigation.onCommitted.addListener(({ tabId, frameId }) => {
   if (frameId !== 0) return;
-  devtools?.committed(tabId);
+  devtools?.onCommitted(tabId);
   icon.forget(tabId);
   void tabs.refresh(tabId).then(show);
 });

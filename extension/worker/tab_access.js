@@ -58,7 +58,7 @@ export function sessionsOf({ siteRules }, params, { id }) {
 }
 
 /**
- * Who makes a request: its session, or its connection if it names none, as for a tab that all sessions may use.
+ * Return the caller of a request: its session, or its connection if it names none, as for a tab of all sessions.
  *
  * @param {any} params
  * @param {Asked} asked
