@@ -56,28 +56,32 @@ def test_calls_of_a_session_use_its_tab_and_sessions_do_not_mix(browsing: Browsi
     mcpb(browsing, "session", "end", "--all")
 
 
-ANOTHER_VERSION = """
-from bridge.cli.group import main
+EARLIER_VERSION = """
+import sys
 from native_host.ipc import named_sessions
-named_sessions.CODE = "another version"
+hold = "import sys; from bridge.cli.group import main; from native_host.ipc import named_sessions; " \\
+    "named_sessions.CODE = 'the version before'; main(['session', 'hold', *sys.argv[1:]])"
+named_sessions.CODE = "the version before"
+named_sessions.find_or_start("c", [sys.executable, "-c", hold, "c"]).close()
+from bridge.cli.group import main
 main()
 """
+"""Runs a command in the version before an upgrade."""
 
 
 def test_a_session_keeps_its_tab_when_the_next_version_continues_it(browsing: Browsing) -> None:
     url = f"{browsing.site.url}/login?of=c"
-    mcpb(browsing, "call", "--session", "c", "navigate", f"url={url}")
-    (before,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
-    upgraded = subprocess.run(
-        [sys.executable, "-c", ANOTHER_VERSION, "call", "--session", "c", "read_page"],
+    subprocess.run(
+        [sys.executable, "-c", EARLIER_VERSION, "call", "--session", "c", "navigate", f"url={url}"],
         env=browsing.chain.env,
-        capture_output=True,
         check=True,
-        text=True,
         timeout=120,
     )
-    assert "Session c goes on in this version of mcpb, with its tabs." in upgraded.stderr
-    assert "login?of=c" in upgraded.stdout
+    (before,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
+    command = partial(browsing.chain.mcpb, "call", "--session", "c", "read_page", check=False)
+    upgraded = browsing.run_long(command)
+    assert b"Session c goes on in this version of mcpb, with its tabs." in upgraded.stderr
+    assert b"login?of=c" in upgraded.stdout
     (after,) = json.loads(mcpb(browsing, "session", "list", "--json"))["sessions"]
     assert before["pid"] != after["pid"]
     assert "(own, current)" in mcpb(browsing, "call", "--session", "c", "tabs_context")

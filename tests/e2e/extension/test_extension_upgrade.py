@@ -43,10 +43,16 @@ def write_version(directory: Path, version: str, name: str) -> None:
     draft.replace(manifest)
 
 
-async def look_now(browser: Chromium) -> None:
-    """Let the alarm ring that the extension has set for the next minute; it has rung when this returns."""
+async def ring_alarm(browser: Chromium) -> Page:
+    """Let the alarm ring that the extension has set for the next minute; return its worker."""
     worker = await worker_of(browser)
     await worker.evaluate("chrome.alarms.create('upgrade', { when: Date.now() })")
+    return worker
+
+
+async def look_now(browser: Chromium) -> None:
+    """Let the alarm ring; it has rung when this returns, and the extension must not have reloaded itself."""
+    worker = await ring_alarm(browser)
     await worker.wait_until("chrome.alarms.get('upgrade').then((alarm) => alarm === undefined)")
     await browser.send("Target.detachFromTarget", {"sessionId": worker.session})
 
@@ -89,7 +95,7 @@ async def test_it_reloads_between_calls_and_keeps_owners_and_handovers(
         await page.evaluate("finishSlow()")
         assert (await agent.answer_to(call))["result"]["success"]
         assert await card.version() == "0.2.0"
-        await look_now(browser)
+        await ring_alarm(browser)
         await wait_version(card, "0.2.0 (0123456789ab)")
 
     async with onlooking(chain) as agent:
@@ -117,7 +123,7 @@ async def test_site_rules_hold_after_the_reload_while_no_native_host_starts(
     wrapper = chain.home / "bin/mcpb-native-host"
     wrapper.write_text(wrapper.read_text().replace("\n", "\nexit 3\n", 1))
     write_version(directory, "0.2.0", "0.2.0 (0123456789ab)")
-    await look_now(browser)
+    await ring_alarm(browser)
     await wait_version(card, "0.2.0 (0123456789ab)")
     worker = await worker_of(browser)
     await worker.wait_until(

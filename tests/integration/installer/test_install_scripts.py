@@ -199,7 +199,8 @@ def person(homes: Path) -> Iterator[Person]:
     """Somebody whose pip is the quick one."""
     person = a_person(homes / "home of Ana", PYTHON=str(homes / "quick/python"))
     yield person
-    shutil.rmtree(person.home)
+    for path in (person.home, homes / "claude"):
+        shutil.rmtree(path)
 
 
 # ── Again and again ─────────────────────────────────────────────────────────────────────────────────────────
