@@ -256,8 +256,8 @@ async function navigate(browser, params, asked) {
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => chrome.tabs.update(tabId, { url })));
   const patience = { quietMs: quietTime(params), timeoutMs, signal: asked.signal };
-  await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
-  return arrival(browser, tabId, sessions);
+  const isLoaded = await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
+  return arrival(browser, tabId, sessions, isLoaded);
 }
 
 /** @param {any} params @returns {number | undefined} */
@@ -278,8 +278,8 @@ async function travel(browser, params, asked, by) {
   const asker = { session: optionalText(params, "session"), signal };
   const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => step(browser, tabId, by, asker)));
   const patience = { quietMs: quietTime(params), timeoutMs: NAVIGATION_MS, signal };
-  await unlessBlocked(browser, sessions, navigation(tabId, "", start, { waitUntil: "load", ...patience }));
-  return arrival(browser, tabId, sessions);
+  const navigated = navigation(tabId, "", start, { waitUntil: "load", ...patience });
+  return arrival(browser, tabId, sessions, await unlessBlocked(browser, sessions, navigated));
 }
 
 /**
@@ -301,12 +301,12 @@ async function step({ devtools }, tabId, by, asker) {
  *
  * @param {Browser} browser
  * @param {string[]} sessions
- * @param {Promise<void>} navigated
+ * @param {Promise<boolean>} navigated
  * @throws {WireError}
  */
 async function unlessBlocked({ siteRules }, sessions, navigated) {
   try {
-    await navigated;
+    return await navigated;
   } catch (error) {
     const origin = error instanceof LoadError ? URL.parse(error.url)?.origin : "";
     if (origin) siteRules.check(sessions, origin);
@@ -321,8 +321,9 @@ async function unlessBlocked({ siteRules }, sessions, navigated) {
  * @param {Browser} browser
  * @param {number} tabId
  * @param {string[]} sessions
+ * @param {boolean} isLoaded
  */
-async function arrival(browser, tabId, sessions) {
+async function arrival(browser, tabId, sessions, isLoaded) {
   const here = await whereabouts(tabId);
   try {
     if (URL.canParse(here.url)) checkShown(browser, here.url, sessions);
@@ -331,7 +332,7 @@ async function arrival(browser, tabId, sessions) {
     const what = `The tab was led on to another site. ${error.message}`;
     throw new WireError(error.code, what, { ...error.data, handed: true });
   }
-  return here;
+  return { ...here, loading: here.loading && !isLoaded };
 }
 
 /** @param {number} ms @returns {Promise<void>} */

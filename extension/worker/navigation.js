@@ -48,6 +48,7 @@ export class LoadError extends WireError {
  * @param {string} target where to; empty: it is not known
  * @param {() => Promise<unknown>} start tells the browser to go; its rejection is ours
  * @param {Patience} patience
+ * @returns {Promise<boolean>} whether the page's load event ended the wait; its tab may still say that it loads
  * @throws {WireError} the page did not load, took too long, or its tab was closed. All may have reached the site.
  */
 export async function navigation(tabId, target, start, { waitUntil, quietMs = 0, timeoutMs, signal }) {
@@ -58,7 +59,7 @@ export async function navigation(tabId, target, start, { waitUntil, quietMs = 0,
   const timer = setTimeout(() => stop.abort(tookTooLong(timeoutMs)), Math.min(timeoutMs, LONGEST_MS));
   try {
     await start();
-    await arrival;
+    return await arrival;
   } finally {
     clearTimeout(timer);
     stop.abort();
@@ -102,10 +103,11 @@ async function underWay(tabId) {
  *   there; `heading`: the address of a navigation that may still end; empty: no navigation
  * @param {{ waitUntil: WaitUntil, quietMs: number }} patience
  * @param {AbortSignal} signal ends the wait and its listeners
- * @returns {Promise<void>}
+ * @returns {Promise<boolean>} whether the load event was the end
  */
 function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, signal) {
-  return new Promise((resolve, reject) => {
+  return new Promise((settled, reject) => {
+    const resolve = () => settled(false);
     let navigations = 0;
     /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
     let document = "";
@@ -166,7 +168,7 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
     });
     const completes = of(({ documentId, url }) => {
       if (isLateFailure(url)) return;
-      if (documentId === document) return void end(resolve);
+      if (documentId === document) return void end(() => settled(true));
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
     const shows = of(({ documentId, url }) => {
