@@ -94,7 +94,8 @@ class Onlooker(SocketClient):
             case "browser/tabChanged":
                 self.tabs[params["tab"]["tabId"]] = params["tab"]
             case "browser/tabRemoved":
-                self.tabs.pop(params["tabId"], None)
+                self.tabs.pop(params["tabId"], None)  # its frames go with it: no `unregister` need follow
+                self.frames = {key: frame for key, frame in self.frames.items() if key[0] in self.tabs}
             case "browser/registerTools" | "browser/updateTools":
                 self.announcements += 1
                 self.frames[params["tabId"], params["frameId"]] = params

@@ -15,7 +15,7 @@ from mcp import Client
 from bridge.hub.tool_definition import mark_of
 from demo.chromium import Chromium
 from full_chain import COUNTED, Chain, call, page_tools, until_listed
-from socket_observer import hosts, restart_worker
+from socket_observer import hosts, onlooking, restart_worker
 from wire_peers import SocketClient, until
 
 pytestmark = pytest.mark.one_browser
@@ -129,8 +129,14 @@ async def test_a_crowd_of_frames_with_long_lists_leaves_room_for_every_other_tab
         assert len(notices) == 36
         assert all("a tab's frames may hold 4096 KiB" in notice for notice in notices)
         # Whoever goes makes room for another.
-        await crowd.evaluate("document.querySelectorAll('iframe').forEach((f, n) => n < 38 && f.remove())")
-        await until_announced(chain, lambda frames: len(frames) == 4 and fat_ones(frames) == 2)
+        async with onlooking(chain) as client:
+            await client.until(
+                lambda: len(client.frames) == 42
+            )  # the whole replay, or 4 of it would do below
+            await crowd.evaluate(
+                "document.querySelectorAll('iframe').forEach((f, n) => n < 38 && f.remove())"
+            )
+            await client.until(lambda: len(client.frames) == 4 and fat_ones(client.frames) == 2)
 
 
 async def test_a_tab_s_address_and_title_are_cut_to_what_a_person_would_read(
