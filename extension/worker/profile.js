@@ -7,6 +7,8 @@ import { WIRE_VERSION } from "./wire.js";
 
 const ID_KEY = "profileId";
 export const LABEL_KEY = "profileLabel";
+/** For a profile without an id: one, also where several hellos are made at once. */
+const NEW_ID = crypto.randomUUID();
 
 /**
  * The parameters of `browser/hello`.
@@ -37,7 +39,7 @@ export async function hello(commands, sitesAllowed, last) {
 /** The profile's id, made at its first use, and its label. */
 async function profileOf() {
   const stored = await chrome.storage.local.get([ID_KEY, LABEL_KEY]);
-  const id = stored[ID_KEY] ?? crypto.randomUUID();
+  const id = stored[ID_KEY] ?? NEW_ID;
   if (stored[ID_KEY] === undefined) await chrome.storage.local.set({ [ID_KEY]: id });
   return { id, label: String(stored[LABEL_KEY] ?? "") };
 }
