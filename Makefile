@@ -81,7 +81,7 @@ test-e2e-extension:
 test-e2e-firefox:
 	@$(pytest) tests/e2e/firefox
 
-# Each race three times.
+# Each race once: it takes 65 s less of processor time than three times.
 test-security-once:
 	@$(pytest) tests/e2e/security
 

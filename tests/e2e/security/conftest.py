@@ -14,8 +14,8 @@ from tool_browser import Browsing, open_browsing
 
 @pytest.fixture(scope="session")
 def rounds() -> int:
-    """How often a race is repeated: 3, or MCPB_SECURITY_ROUNDS (`make test-security` sets 40)."""
-    return int(os.environ.get("MCPB_SECURITY_ROUNDS", "3"))
+    """How often a race runs: once, or MCPB_SECURITY_ROUNDS times (`make test-security` sets 40)."""
+    return int(os.environ.get("MCPB_SECURITY_ROUNDS", "1"))
 
 
 @pytest.fixture(scope="module")
