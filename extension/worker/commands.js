@@ -256,8 +256,8 @@ async function navigate(browser, params, asked) {
   const timeoutMs = params.timeoutMs == null ? NAVIGATION_MS : integer(params, "timeoutMs");
   const start = () => refusedWith(browser.siteRules.sendAway(tabId, () => chrome.tabs.update(tabId, { url })));
   const patience = { quietMs: quietTime(params), timeoutMs, signal: asked.signal };
-  const isLoaded = await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
-  return arrival(browser, tabId, sessions, isLoaded);
+  const loaded = await unlessBlocked(browser, sessions, navigation(tabId, url, start, { waitUntil, ...patience }));
+  return arrival(browser, tabId, sessions, loaded);
 }
 
 /** @param {any} params @returns {number | undefined} */
@@ -301,7 +301,8 @@ async function step({ devtools }, tabId, by, asker) {
  *
  * @param {Browser} browser
  * @param {string[]} sessions
- * @param {Promise<boolean>} navigated
+ * @param {Promise<string | null>} navigated
+ * @returns {Promise<string | null>}
  * @throws {WireError}
  */
 async function unlessBlocked({ siteRules }, sessions, navigated) {
@@ -321,9 +322,9 @@ async function unlessBlocked({ siteRules }, sessions, navigated) {
  * @param {Browser} browser
  * @param {number} tabId
  * @param {string[]} sessions
- * @param {boolean} isLoaded
+ * @param {string | null} loaded the document that is known to have loaded
  */
-async function arrival(browser, tabId, sessions, isLoaded) {
+async function arrival(browser, tabId, sessions, loaded) {
   const here = await whereabouts(tabId);
   try {
     if (URL.canParse(here.url)) checkShown(browser, here.url, sessions);
@@ -332,7 +333,7 @@ async function arrival(browser, tabId, sessions, isLoaded) {
     const what = `The tab was led on to another site. ${error.message}`;
     throw new WireError(error.code, what, { ...error.data, handed: true });
   }
-  return { ...here, loading: here.loading && !isLoaded };
+  return { ...here, loading: here.loading && here.documentId !== loaded };
 }
 
 /** @param {number} ms @returns {Promise<void>} */

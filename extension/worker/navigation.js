@@ -48,7 +48,8 @@ export class LoadError extends WireError {
  * @param {string} target where to; empty: it is not known
  * @param {() => Promise<unknown>} start tells the browser to go; its rejection is ours
  * @param {Patience} patience
- * @returns {Promise<boolean>} whether the page's load event ended the wait; its tab may still say that it loads
+ * @returns {Promise<string | null>} the document whose load event ended the wait, whose tab may still say that it loads;
+ *   empty in Firefox; null: something else was the end
  * @throws {WireError} the page did not load, took too long, or its tab was closed. All may have reached the site.
  */
 export async function navigation(tabId, target, start, { waitUntil, quietMs = 0, timeoutMs, signal }) {
@@ -103,11 +104,11 @@ async function underWay(tabId) {
  *   there; `heading`: the address of a navigation that may still end; empty: no navigation
  * @param {{ waitUntil: WaitUntil, quietMs: number }} patience
  * @param {AbortSignal} signal ends the wait and its listeners
- * @returns {Promise<boolean>} whether the load event was the end
+ * @returns {Promise<string | null>} as `navigation`
  */
 function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, signal) {
   return new Promise((settled, reject) => {
-    const resolve = () => settled(false);
+    const resolve = () => settled(null);
     let navigations = 0;
     /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
     let document = "";
@@ -168,7 +169,7 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
     });
     const completes = of(({ documentId, url }) => {
       if (isLateFailure(url)) return;
-      if (documentId === document) return void end(() => settled(true));
+      if (documentId === document) return void end(() => settled(documentId ?? ""));
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
     const shows = of(({ documentId, url }) => {
