@@ -196,7 +196,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def person(homes: Path) -> Iterator[Person]:
-    """Somebody whose pip is the quick one."""
+    """A user whose pip is the quick one."""
     person = a_person(homes / "home of Ana", PYTHON=str(homes / "quick/python"))
     yield person
     for path in (person.home, homes / "claude"):
