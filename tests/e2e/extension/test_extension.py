@@ -235,6 +235,15 @@ class TestModules:
         with pytest.raises(ScriptError, match=complaint):
             modules.evaluate(f"load('chunking.js').then(({{ Joiner }}) => {{ {feed} }})")
 
+    def test_hellos_of_a_new_profile_that_are_made_at_once_have_one_id(self, modules: Tab) -> None:
+        made = "Promise.all([1, 2].map(() => hello([], true, { newest: null, exits: null })))"
+        ids = modules.evaluate(
+            f"load('profile.js').then(({{ hello }}) => {made})"
+            ".then((hellos) => hellos.map(({ profile }) => profile.id))"
+        )
+        stored = modules.evaluate("chrome.storage.local.get('profileId').then(({ profileId }) => profileId)")
+        assert ids == [stored, stored]
+
     def test_in_firefox_a_late_page_about_a_failed_load_does_not_end_the_next_navigation(
         self, modules: Tab
     ) -> None:
