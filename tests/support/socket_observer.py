@@ -95,7 +95,7 @@ class Onlooker(SocketClient):
                 self.tabs[params["tab"]["tabId"]] = params["tab"]
             case "browser/tabRemoved":
                 self.tabs.pop(params["tabId"], None)  # its frames go with it: no `unregister` need follow
-                self.frames = {key: frame for key, frame in self.frames.items() if key[0] in self.tabs}
+                self.frames = {key: frame for key, frame in self.frames.items() if key[0] != params["tabId"]}
             case "browser/registerTools" | "browser/updateTools":
                 self.announcements += 1
                 self.frames[params["tabId"], params["frameId"]] = params
