@@ -18,7 +18,8 @@ export const LOAD_ABORTED = "Error code 2152398850";
  *   page would have been; null: the document is no such page
  */
 export function failureOfPage(url) {
-  const parsed = /^about:(net|cert)error\?/.test(url) ? URL.parse(url) : null;
+  // Firefox escapes a space as %20, and leaves a + as it is.
+  const parsed = /^about:(net|cert)error\?/.test(url) ? URL.parse(url.replaceAll("+", "%2B")) : null;
   const error = parsed?.searchParams.get("e");
   return error ? { error, address: parsed?.searchParams.get("u") ?? "" } : null;
 }

@@ -22,8 +22,8 @@ const ABORTED = "net::ERR_ABORTED";
 const NO_PAGE = "it leads to no page (an empty answer, a download), or was stopped";
 
 /**
- * Addresses by tab that failed in Firefox, as an event reported, before the tab showed Firefox's page about it. The
- * events of that page may come during the tab's next navigation, which they must not end.
+ * Addresses by tab that failed in Firefox, as an event reported, before the tab showed Firefox's page about it. That
+ * page is committed under the same address, maybe during the tab's next navigation, which it must not end.
  *
  * @type {Map<number, string>}
  */
@@ -112,13 +112,18 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
     let navigations = 0;
     /** Of the newest navigation; empty: it is under way. Undefined in Firefox: it is there, and has no name. */
     let document = "";
+    /** The address that the newest navigation committed. */
+    let committed = "";
     const left = new Set([before]);
     /** It is of the navigation that was under way before ours. @param {string} url */
     const isEarlier = (url) => url !== target && (url === heading || (NEW_TAB.test(url) && NEW_TAB.test(heading)));
-    /** It is Firefox's page about an earlier failure. @param {string} url */
-    const isLateFailure = (url) => {
-      const address = failureOfPage(url)?.address;
-      return address !== undefined && address !== target && address === unshownFailures.get(tabId);
+    /** It is the commit of Firefox's page about an earlier failure. @param {{ url: string, transitionQualifiers?: string[] }} commit */
+    const isLateFailure = ({ url, transitionQualifiers }) =>
+      url === unshownFailures.get(tabId) && !transitionQualifiers?.includes("server_redirect");
+    /** What Firefox's page is about. Its process may tell of it after the next page's commit. @param {string} url */
+    const failureShown = (url) => {
+      const failure = failureOfPage(url);
+      return failure?.address === committed ? failure : null;
     };
     /** The end of the newest navigation, while the one before it is still to come. @type {(() => void) | null} */
     let held = null;
@@ -143,15 +148,17 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
       setTimeout(() => count > 0 && count === navigations && void end(settle, isComplete), MOMENT_MS);
     };
 
-    const begins = of(() => {
+    const begins = of(({ url }) => {
+      if (url === unshownFailures.get(tabId)) unshownFailures.delete(tabId);
       navigations += 1;
       held = null;
       if (document) left.add(document);
       document = "";
     });
     const commits = of(({ documentId, url, transitionQualifiers }) => {
-      if (isLateFailure(url)) return;
+      const isLate = isLateFailure({ url, transitionQualifiers });
       unshownFailures.delete(tabId);
+      if (isLate) return;
       if (isEarlier(url)) {
         if (documentId) left.add(documentId);
         return held?.();
@@ -159,6 +166,7 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
       navigations += 1;
       held = null;
       document = documentId;
+      committed = url;
       if (waitUntil === "commit") return void end(resolve);
       // A page from the back/forward cache was loaded long ago: no load event follows.
       if (transitionQualifiers?.includes("forward_back")) void end(resolve, isComplete);
@@ -168,14 +176,14 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
       }
     });
     const completes = of(({ documentId, url }) => {
-      if (isLateFailure(url)) return;
+      if (failureOfPage(url) && !failureShown(url)) return;
       if (documentId === document) return void end(() => settled(documentId ?? ""));
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
     const shows = of(({ documentId, url }) => {
-      const failure = failureOfPage(url);
-      if (!failure || isLateFailure(url) || documentId !== document) return;
-      void end(() => reject(new LoadError(failure.error, failure.address || target)));
+      const failure = failureShown(url);
+      if (!failure || documentId !== document) return;
+      void end(() => reject(new LoadError(failure.error, failure.address)));
     });
     const moves = of(({ url }) => navigations === 0 && (target === "" || target === url) && void end(resolve));
     const fails = of(({ documentId, error, url }) => {

@@ -244,29 +244,48 @@ class TestModules:
         stored = modules.evaluate("chrome.storage.local.get('profileId').then(({ profileId }) => profileId)")
         assert ids == [stored, stored]
 
+    @pytest.mark.parametrize("after_commit", [[], ["onCompleted"], ["onDOMContentLoaded", "onCompleted"]])
     def test_in_firefox_a_late_page_about_a_failed_load_does_not_end_the_next_navigation(
-        self, modules: Tab
+        self, modules: Tab, after_commit: list[str]
     ) -> None:
-        """Firefox reports a failed load by an event, and shows its own page about it afterwards."""
+        """Firefox reports a failed load by an event, and shows its own page about it afterwards.
+
+        That page is committed under the address that failed, before the next page. Its other events come from
+        another process, and name Firefox's own address of it.
+        """
+        address, page = (
+            "http://closed.example/a+b",
+            "about:neterror?e=connectionFailure&u=http%3A//closed.example/a+b",
+        )
+        shown = {"onCommitted": address, "onDOMContentLoaded": page, "onCompleted": page}
+        before_commit = [name for name in shown if name not in after_commit]
+        late = [[[name, {"url": shown[name]}] for name in names] for names in (before_commit, after_commit)]
         modules.evaluate(PLAYED_FIREFOX_TAB)
-        first, second = modules.evaluate("""load("navigation.js").then(async ({ navigation }) => {
-            const patience = { waitUntil: "load", timeoutMs: 10_000, signal: new AbortController().signal };
-            const play = async (events) => {
-                for (const each of events) tell(each), await new Promise((next) => setTimeout(next));
-            };
-            const visit = (url, ...events) => navigation(7, url, () => play(events), patience)
-                .then(() => "loaded", (error) => error.message);
-            const page = "about:neterror?e=connectionFailure&u=http%3A//closed.example/";
-            const first = await visit("http://closed.example/",
-                ["onBeforeNavigate", { url: "http://closed.example/" }],
-                ["onErrorOccurred", { url: "http://closed.example/", error: "Error code 2152398861" }]);
-            return [first, await visit("http://open.example/",
-                ["onBeforeNavigate", { url: "http://open.example/" }],
-                ...["onCommitted", "onDOMContentLoaded", "onCompleted"].map((name) => [name, { url: page }]),
-                ["onCommitted", { url: "http://open.example/" }],
-                ["onCompleted", { url: "http://open.example/" }])];
-        })""")
-        assert first == "http://closed.example/ did not load: Error code 2152398861."
+        first, early, second = modules.evaluate(f"""load("navigation.js").then(async ({{ navigation }}) => {{
+            const [before, after] = {json.dumps(late)};
+            const closed = {{ url: "{address}" }};
+            const open = {{ url: "http://open.example/" }};
+            const patience = {{ waitUntil: "load", timeoutMs: 10_000, signal: new AbortController().signal }};
+            const moment = () => new Promise((next) => setTimeout(next));
+            let ended = "";
+            const visit = ({{ url }}) => navigation(7, url, moment, patience)
+                .then(() => (ended = "loaded"), (error) => (ended = error.message));
+            const play = async (...events) => {{
+                for (const each of events) tell(each), await moment();
+                return ended;
+            }};
+            void visit(closed);
+            await moment();
+            const first = await play(["onBeforeNavigate", closed],
+                ["onErrorOccurred", {{ ...closed, error: "Error code 2152398861" }}]);
+            ended = "";
+            const second = visit(open);
+            await moment();
+            const early = await play(["onBeforeNavigate", open], ...before, ["onCommitted", open], ...after);
+            return [first, early, (await play(["onCompleted", open]), await second)];
+        }})""")
+        assert first == f"{address} did not load: Error code 2152398861."
+        assert early == ""
         assert second == "loaded"
 
     def test_a_host_of_another_wire_version_stays_connected_until_the_user_looks(self, modules: Tab) -> None:

@@ -169,6 +169,7 @@ async def test_a_tab_is_sent_somewhere_and_back_what_does_not_load_says_why_and_
         refused_there = ("Error code", "connectionFailure")
         for url, at, reasons in [
             (closed, f"{closed}/", refused_there),
+            (f"{closed}/a+b", f"{closed}/a+b", refused_there),
             (f"{chain.pages}/nothing", f"{chain.pages}/nothing", ("it leads to no page",)),
             (f"{second}?download", f"{second}?download", ("it leads to no page",)),
             (f"{chain.pages}/leading.html?{closed}/", f"{closed}/", refused_there),
