@@ -117,9 +117,8 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
     const left = new Set([before]);
     /** It is of the navigation that was under way before ours. @param {string} url */
     const isEarlier = (url) => url !== target && (url === heading || (NEW_TAB.test(url) && NEW_TAB.test(heading)));
-    /** It is the commit of Firefox's page about an earlier failure. @param {{ url: string, transitionQualifiers?: string[] }} commit */
-    const isLateFailure = ({ url, transitionQualifiers }) =>
-      url === unshownFailures.get(tabId) && !transitionQualifiers?.includes("server_redirect");
+    /** The address of a commit that was taken for Firefox's page about an earlier failure. */
+    let passedOver = "";
     /** What Firefox's page is about. Its process may tell of it after the next page's commit. @param {string} url */
     const failureShown = (url) => {
       const failure = failureOfPage(url);
@@ -156,9 +155,9 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
       document = "";
     });
     const commits = of(({ documentId, url, transitionQualifiers }) => {
-      const isLate = isLateFailure({ url, transitionQualifiers });
+      passedOver = url === unshownFailures.get(tabId) ? url : "";
       unshownFailures.delete(tabId);
-      if (isLate) return;
+      if (passedOver) return;
       if (isEarlier(url)) {
         if (documentId) left.add(documentId);
         return held?.();
@@ -180,7 +179,9 @@ function arrived({ tabId, target, before, heading }, { waitUntil, quietMs }, sig
       if (documentId === document) return void end(() => settled(documentId ?? ""));
       if (isFirefox && document === "") look(url); // a download: nothing was committed
     });
-    const shows = of(({ documentId, url }) => {
+    const shows = of((details) => {
+      const { documentId, url } = details;
+      if (url === passedOver) commits(details); // it is a page: Firefox's own one has another address here
       const failure = failureShown(url);
       if (!failure || documentId !== document) return;
       void end(() => reject(new LoadError(failure.error, failure.address)));

@@ -192,10 +192,39 @@ PLAYED_FIREFOX_TAB = """(() => {
     const played = Object.fromEntries(names.map((name) => [name, event(name)]));
     Object.defineProperty(chrome, "webNavigation", { value: { ...played, getFrame: async () => null } });
     chrome.tabs.get = async (id) => ({ id, status: "complete", url: "" });
-    globalThis.tell = ([name, details]) =>
-        listeners[name].forEach((listener) => listener({ tabId: 7, frameId: 0, ...details }));
+    globalThis.tell = async (...events) => {
+        for (const [name, url, error] of events) {
+            listeners[name].forEach((listener) => listener({ tabId: 7, frameId: 0, url, error }));
+            await new Promise((next) => setTimeout(next));
+        }
+    };
 })()"""
-"""Tab 7 of a Firefox that the test plays: `tell([event, details])` is an event of its main frame."""
+"""Tab 7 of a Firefox that the test plays: `tell([event, url, error?], …)` are events of its main frame."""
+
+CLOSED, OPEN = "http://closed.example/a+b", "http://open.example/"
+FAILURE_PAGE = "about:neterror?e=connectionFailure&u=http%3A//closed.example/a+b"
+
+VISIT = """load("navigation.js").then(async ({ navigation }) => {
+    const patience = { waitUntil: "load", timeoutMs: 10_000, signal: new AbortController().signal };
+    let ended = "";
+    const [visit] = await new Promise((begun) => {
+        const visit = navigation(7, url, async () => begun([visit]), patience)
+            .then(() => "loaded", ({ message }) => message)
+            .then((how) => (ended = how));
+    });
+    await tell(["onBeforeNavigate", url], ...events);
+    const early = ended;
+    await tell(...last);
+    return [early, await visit];
+})"""
+"""How a navigation to `url` has ended after `events`, and after `last`."""
+
+
+def visit(modules: Tab, url: str, events: list[list[str]], last: list[list[str]]) -> list[str]:
+    """Return how a navigation in the tab has ended after `events` (empty: it has not), and after `last`."""
+    given = ", ".join(map(json.dumps, (url, events, last)))
+    ended: list[str] = modules.evaluate(f"((url, events, last) => {VISIT})({given})")
+    return ended
 
 
 class TestModules:
@@ -244,49 +273,31 @@ class TestModules:
         stored = modules.evaluate("chrome.storage.local.get('profileId').then(({ profileId }) => profileId)")
         assert ids == [stored, stored]
 
-    @pytest.mark.parametrize("after_commit", [[], ["onCompleted"], ["onDOMContentLoaded", "onCompleted"]])
+    @pytest.mark.parametrize("after_commit", [0, 1, 2])
     def test_in_firefox_a_late_page_about_a_failed_load_does_not_end_the_next_navigation(
-        self, modules: Tab, after_commit: list[str]
+        self, modules: Tab, after_commit: int
     ) -> None:
         """Firefox reports a failed load by an event, and shows its own page about it afterwards.
 
         That page is committed under the address that failed, before the next page. Its other events come from
         another process, and name Firefox's own address of it.
         """
-        address, page = (
-            "http://closed.example/a+b",
-            "about:neterror?e=connectionFailure&u=http%3A//closed.example/a+b",
-        )
-        shown = {"onCommitted": address, "onDOMContentLoaded": page, "onCompleted": page}
-        before_commit = [name for name in shown if name not in after_commit]
-        late = [[[name, {"url": shown[name]}] for name in names] for names in (before_commit, after_commit)]
         modules.evaluate(PLAYED_FIREFOX_TAB)
-        first, early, second = modules.evaluate(f"""load("navigation.js").then(async ({{ navigation }}) => {{
-            const [before, after] = {json.dumps(late)};
-            const closed = {{ url: "{address}" }};
-            const open = {{ url: "http://open.example/" }};
-            const patience = {{ waitUntil: "load", timeoutMs: 10_000, signal: new AbortController().signal }};
-            const moment = () => new Promise((next) => setTimeout(next));
-            let ended = "";
-            const visit = ({{ url }}) => navigation(7, url, moment, patience)
-                .then(() => (ended = "loaded"), (error) => (ended = error.message));
-            const play = async (...events) => {{
-                for (const each of events) tell(each), await moment();
-                return ended;
-            }};
-            void visit(closed);
-            await moment();
-            const first = await play(["onBeforeNavigate", closed],
-                ["onErrorOccurred", {{ ...closed, error: "Error code 2152398861" }}]);
-            ended = "";
-            const second = visit(open);
-            await moment();
-            const early = await play(["onBeforeNavigate", open], ...before, ["onCommitted", open], ...after);
-            return [first, early, (await play(["onCompleted", open]), await second)];
-        }})""")
-        assert first == f"{address} did not load: Error code 2152398861."
-        assert early == ""
-        assert second == "loaded"
+        failed = ["onErrorOccurred", CLOSED, "Error code 2152398861"]
+        assert visit(modules, CLOSED, [failed], [])[1] == f"{CLOSED} did not load: Error code 2152398861."
+        late = [["onCommitted", CLOSED], ["onDOMContentLoaded", FAILURE_PAGE], ["onCompleted", FAILURE_PAGE]]
+        before = len(late) - after_commit
+        events = [*late[:before], ["onCommitted", OPEN], *late[before:]]
+        assert visit(modules, OPEN, events, [["onCompleted", OPEN]]) == ["", "loaded"]
+
+    def test_in_firefox_a_page_under_an_address_that_failed_before_ends_the_navigation_that_leads_there(
+        self, modules: Tab
+    ) -> None:
+        """Its commit is like that of Firefox's page about the failed load; its other events are not."""
+        modules.evaluate(PLAYED_FIREFOX_TAB)
+        visit(modules, CLOSED, [["onErrorOccurred", CLOSED, "Error code 2152398861"]], [])
+        arrival = [["onCommitted", CLOSED], ["onDOMContentLoaded", CLOSED]]
+        assert visit(modules, OPEN, arrival, [["onCompleted", CLOSED]]) == ["", "loaded"]
 
     def test_a_host_of_another_wire_version_stays_connected_until_the_user_looks(self, modules: Tab) -> None:
         """Bridges learn both versions from it. The next host may be of the right one."""
