@@ -179,7 +179,10 @@ def a_person(home: Path, **environ: str) -> Person:
     kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     path = f"{home}/.local/bin:{write_claude(home.parent / 'claude').parent}:{os.environ['PATH']}"
     own = {"HOME": str(home), "MCPB_HOME": str(home / ".mcpb"), "PATH": path, "PYTHON": sys.executable}
-    return Person(home, {**kept, **own, **environ})
+    # A script that is killed leaves the log of its step there.
+    temporary = home.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return Person(home, {**kept, **own, "TMPDIR": str(temporary), **environ})
 
 
 @pytest.fixture(scope="module")
