@@ -303,11 +303,11 @@ def test_buttons_work_only_after_a_moment_with_the_focus_and_only_for_real_input
 def test_clients_neither_see_nor_control_the_window(
     browsing: Browsing, tools: Tools, hosts: LoggedHosts, calls: ThreadPoolExecutor
 ) -> None:
-    write_config(browsing, 'sites = "any"\ntabs = "any"')
+    call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
+    window = wait_approval_window(browsing.browser)
+    window.choices()
+    write_config(browsing, 'sites = "any"\ntabs = "any"')  # which the bridge of `tools` reads too
     with browsing.client("Attacker") as attacker:
-        call = calls.submit(tools.call, "navigate", url=hosts.url(SHOP))
-        window = wait_approval_window(browsing.browser)
-        window.choices()
         tab_id = window.tab.evaluate("chrome.tabs.getCurrent().then(({ id }) => id)")
         listed = attacker.done("tabs_context").structured["availableTabs"]
         assert tab_id not in [tab["tabId"] for tab in listed]
