@@ -39,7 +39,10 @@ def rule_count(browsing: Browsing) -> int:
 
 
 def close_tabs(browsing: Browsing) -> None:
-    """Close all tabs but one, and wait until no site rule is in force."""
+    """Close all tabs but one, and wait until no site rule is in force.
+
+    Any tab may stay (the browser lists them in no order): call it when the clients have left.
+    """
     for target in browsing.browser.targets()[1:]:
         with suppress(DevToolsError):  # a picture-in-picture window goes with its page
             browsing.browser.send("Target.closeTarget", targetId=target["targetId"])

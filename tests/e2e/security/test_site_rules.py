@@ -552,9 +552,10 @@ def test_rules_outlast_a_restart_of_the_worker_and_end_with_the_tab(
 def test_rules_end_with_the_last_tab_of_their_sessions(
     browsing: Browsing, hosts: LoggedHosts, careful: Tools, evil: str
 ) -> None:
-    open_page(careful, evil)
+    tab = careful.look(open_page(careful, evil))
     assert rule_count(browsing) > 0
-    close_tabs(browsing)
+    tab.close()
+    wait_true(lambda: rule_count(browsing) == 0)
 
 
 # ── The judge itself ────────────────────────────────────────────────────────────────────────────────────────
