@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import trio
@@ -14,6 +14,7 @@ from full_chain import Chain
 from native_host.ipc import endpoint
 from wire_peers import SocketClient, until
 
+POLL_S = 0.005
 STOPPED_S = 8
 """Ample for a worker to be stopped and for its successor's host to be there."""
 
@@ -120,11 +121,18 @@ def hosts(chain: Chain) -> list[endpoint.Record]:
 
 @asynccontextmanager
 async def onlooking(chain: Chain) -> AsyncIterator[Onlooker]:
-    """A client of the one host that is there, which has heard the replay."""
-    await until(lambda: bool(hosts(chain)))
-    (host,) = hosts(chain)
-    async with Onlooker.connected(chain.home / "run", host.instance) as client:
-        yield client
+    """A client of the one host that is there, which has heard the replay. Bound it."""
+    async with AsyncExitStack() as stack:
+        yield await _connect(chain, stack)
+
+
+async def _connect(chain: Chain, stack: AsyncExitStack) -> Onlooker:
+    """Connect to the host that answers: one that was killed stays listed until the browser has noticed."""
+    while True:
+        for host in hosts(chain):
+            with suppress(OSError, EOFError):
+                return await stack.enter_async_context(Onlooker.connected(chain.home / "run", host.instance))
+        await trio.sleep(POLL_S)
 
 
 async def restart_worker(chain: Chain, browser: Chromium) -> None:
