@@ -121,7 +121,7 @@ def hosts(chain: Chain) -> list[endpoint.Record]:
 
 @asynccontextmanager
 async def onlooking(chain: Chain) -> AsyncIterator[Onlooker]:
-    """A client of the one host that is there, which has heard the replay. Bound it."""
+    """Connect to the host that answers, and read its replay. Bound it."""
     async with AsyncExitStack() as stack:
         yield await _connect(chain, stack)
 
