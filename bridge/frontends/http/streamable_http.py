@@ -99,6 +99,8 @@ class StreamableHttp:
             stream = session.create_stream()
             await session.lane.handle_line(line, stream)
             await self._send_response(request, send, session, stream)
+            if stream.error and SESSION_ID not in request.headers:
+                session.end()  # the initialize request was not valid
 
     async def _find_or_open_session(self, request: Request, message: jsonrpc.Envelope) -> HttpSession:
         if SESSION_ID in request.headers:
@@ -131,8 +133,6 @@ class StreamableHttp:
         with trio.move_on_after(SOON_S):
             await stream.wait_written()
         if response := stream.pop_only_response():
-            if stream.error and SESSION_ID not in request.headers:
-                session.end()  # the initialize request was not valid
             await _respond(request, send, response, headers)
             return
         session.store_stream(stream)

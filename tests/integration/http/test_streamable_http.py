@@ -381,11 +381,23 @@ async def test_a_session_that_its_client_has_ended_is_gone() -> None:
     assert "Send initialize to open one" in after.json()["error"]["message"]
 
 
-async def test_a_failed_handshake_leaves_no_session() -> None:
-    async with open_front() as served, served.client() as client:
+@pytest.mark.parametrize(
+    ("accept", "events_after_s", "response"),
+    [
+        ("application/json", streamable_http.SOON_S, "application/json"),
+        ("text/event-stream, application/json", SOON_S, "application/json"),
+        ("text/event-stream, application/json", 0, "text/event-stream"),
+    ],
+)
+async def test_a_failed_handshake_leaves_no_session(
+    monkeypatch: pytest.MonkeyPatch, accept: str, events_after_s: float, response: str
+) -> None:
+    monkeypatch.setattr(streamable_http, "SOON_S", events_after_s)
+    async with open_front() as served, served.client(Accept=accept) as client:
         answer = await client.post("/mcp", json=request(0, "initialize", {"protocolVersion": "2025-11-25"}))
         await until(lambda: not len(served.front.sessions))
-    assert answer.json()["error"]["code"] == -32602
+    assert answer.headers["content-type"].startswith(response)
+    assert "-32602" in answer.text
 
 
 async def test_a_client_without_a_name_has_a_session_like_others() -> None:
