@@ -26,8 +26,8 @@ from native_host.protocol.wire import Code
 
 LOAD_S = 30.0
 ANSWER_S = 3.0
-TOLD_S = 1.0
-"""Seconds until DevTools report a navigation that the browser has reported."""
+TOLD_S = 5.0
+"""Seconds until DevTools report a navigation that the browser has reported: a busy machine takes over one."""
 MAX_SHOWN = 80
 """Characters of an address within a sentence."""
 MAX_TITLE = 500
