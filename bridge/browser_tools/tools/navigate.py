@@ -88,7 +88,7 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
         if step
         else partial(_load_address, context, place, url, quiet_ms)
     )
-    downloads = page.downloads.count if page else 0
+    downloads, documents = (page.downloads.count, page.documents) if page else (0, 0)
     try:
         here = await (page.unless_dialog(going) if page else going())
     except CallError as error:
@@ -102,7 +102,8 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
             return await _without_page(context, place, page, downloads)
         if page:  # until then its tab would be judged by the site that it has left
             there = ("", origins.get_origin(here.url))
-            await page.wait_until(lambda: page.origin in there, TOLD_S)
+            # A second document: the page has led on already.
+            await page.wait_until(lambda: page.origin in there or page.documents > documents + 1, TOLD_S)
             page.forget_load()
     finally:
         if page:
