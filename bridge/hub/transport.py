@@ -13,7 +13,15 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
-from native_host.protocol.wire import CdpEvent, ElicitConfirmation, HostHello, Progress, Wire
+from native_host.protocol.wire import (
+    CdpEvent,
+    ElicitConfirmation,
+    HostHello,
+    Progress,
+    ResourceUpdated,
+    Watching,
+    Wire,
+)
 
 
 class TabAddress(NamedTuple):
@@ -61,6 +69,8 @@ Listener = Callable[[Event], None]
 OnProgress = Callable[[Progress], None]
 OnEvent = Callable[[CdpEvent], None]
 """Hears a DevTools event of its subscription, in the order in which they happened. It does not raise."""
+OnWatch = Callable[[Watching | ResourceUpdated], None]
+"""Hears that a watch of a resource is active, and then each change. It does not raise."""
 OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
 """Shows a page's question to the user and returns an MCP ElicitResult as JSON. It raises a CallError if no
 user can be asked. It is cancelled when the call ends, and after QUESTION_S.
@@ -91,6 +101,7 @@ class CallObserver(msgspec.Struct, frozen=True):
     on_event: OnEvent | None = None
     on_prompt: OnPrompt | None = None
     on_roots: OnRoots | None = None
+    on_watch: OnWatch | None = None
 
 
 NO_OBSERVER = CallObserver()

@@ -289,6 +289,9 @@ class HostConnection:
             case wire.CdpEvent():
                 if pending := self._in_flight.get(bytes(message.for_)):
                     pending.pass_event(params)
+            case wire.Watching() | wire.ResourceUpdated():
+                if pending := self._in_flight.get(bytes(message.for_)):
+                    pending.pass_watch_news(params)
             case wire.HostError():
                 command = _name_command(params.command)
                 text = f"{params.message} Run: {command}" if command else params.message

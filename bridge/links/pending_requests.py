@@ -80,6 +80,11 @@ class PendingRequest(ABC):
         if self._observer.on_event:
             self._observer.on_event(event)
 
+    def pass_watch_news(self, news: wire.Watching | wire.ResourceUpdated) -> None:
+        """Pass on that this watch is active, or that its resource has changed."""
+        if self._observer.on_watch:
+            self._observer.on_watch(news)
+
     def open_question(self) -> Question:
         """Open a question of the page; the timeout is suspended until it is answered.
 

@@ -27,7 +27,7 @@ import trio
 from demo.simulated.commands import COMMANDS, RefusedError
 from demo.simulated.port import NativePort, open_port
 from demo.simulated.tabs import SimulatedFrame, SimulatedTab
-from demo.simulated.worker import Worker
+from demo.simulated.worker import FRAME_COMMANDS, Worker
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import ChunkError
@@ -65,7 +65,7 @@ class SimulatedBrowser:
             extension=wire.ExtensionInfo(id=extension_id, version=__version__),
             browser=wire.BrowserInfo(brand=brand, version=__version__),
             profile=wire.Profile(id=profile_id or secrets.token_hex(16), label=profile_label),
-            capabilities=wire.Capabilities(commands=["browser/executeTool", *COMMANDS, *SUPPORTED]),
+            capabilities=wire.Capabilities(commands=[*FRAME_COMMANDS, *COMMANDS, *SUPPORTED]),
         )
         self.tabs: dict[int, SimulatedTab] = {}
         self.sites: dict[str, Callable[[SimulatedTab], None]] = {}
@@ -273,6 +273,16 @@ class SimulatedBrowser:
         """Announce them."""
         if self._worker:
             self._worker.announce(frame)
+
+    def resource_updated(self, frame: SimulatedFrame, uri: str) -> None:
+        """Tell the clients that watch it."""
+        if self._worker:
+            self._worker.resource_updated(frame, uri)
+
+    def server_stopped(self, frame: SimulatedFrame) -> None:
+        """End its watches."""
+        if self._worker:
+            self._worker.end_watches(frame)
 
     def document_gone(self, frame: SimulatedFrame) -> None:
         """Announce it, and end its calls."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from demo.simulated.page_server import PageServer
 from native_host.protocol import wire
 
 TOP_FRAME = 0
@@ -31,6 +32,12 @@ class Listener(Protocol):
 
     def tools_changed(self, frame: SimulatedFrame) -> None:
         """Handle a frame whose document offers other tools, or has just been loaded."""
+
+    def resource_updated(self, frame: SimulatedFrame, uri: str) -> None:
+        """Handle a page server's `notifications/resources/updated`."""
+
+    def server_stopped(self, frame: SimulatedFrame) -> None:
+        """Handle a page server that has stopped, or gave way to another one."""
 
     def document_gone(self, frame: SimulatedFrame) -> None:
         """Handle a frame whose document has been left or closed."""
@@ -58,6 +65,7 @@ class SimulatedFrame:
         self.document_id = secrets.token_hex(16).upper()
         self.tools: dict[str, PageTool] = {}
         self.notice = ""
+        self.server: PageServer | None = None
         self._listener = listener
 
     def offer(
@@ -84,13 +92,26 @@ class SimulatedFrame:
         del self.tools[name]
         self._listener.tools_changed(self)
 
+    def serve(self, server: PageServer | None) -> None:
+        """Start a page server, announce its changed lists, or stop it (None)."""
+        stopped = self.server is not None and self.server is not server
+        self.server = server
+        if stopped:
+            self._listener.server_stopped(self)
+        self._listener.tools_changed(self)
+
+    def report_update(self, uri: str) -> None:
+        """Send `notifications/resources/updated`."""
+        self._listener.resource_updated(self, uri)
+
     @property
     def address(self) -> wire.FrameAddress:
         """Frame and document."""
         return wire.FrameAddress(tab_id=self.tab.tab_id, frame_id=self.frame_id, document_id=self.document_id)
 
     def announcement(self) -> wire.FrameTools:
-        """Return the announcement of all tools."""
+        """Return the announcement of everything it offers."""
+        server = self.server
         return wire.FrameTools(
             tab_id=self.tab.tab_id,
             frame_id=self.frame_id,
@@ -98,14 +119,18 @@ class SimulatedFrame:
             origin=origin_of(self.url),
             url=self.url,
             title=self.tab.state.title,
-            tools=[msgspec.Raw(msgspec.json.encode(tool.definition)) for tool in self.tools.values()],
+            capabilities=server.capabilities if server else None,
+            tools=[_encode(tool.definition) for tool in self.tools.values()],
             via={name: tool.via for name, tool in self.tools.items()},
+            resources=[_encode(entry) for entry in server.resources] if server else [],
+            resource_templates=[_encode(entry) for entry in server.resource_templates] if server else [],
+            prompts=[_encode(entry) for entry in server.prompts] if server else [],
             notice=self.notice,
         )
 
 
 class SimulatedTab:
-    """A tab with a page in it. `offer` and `withdraw` speak of the page in its top frame."""
+    """A tab with a page in it. `offer`, `withdraw` and `serve` speak of the page in its top frame."""
 
     def __init__(self, state: wire.Tab, listener: Listener) -> None:
         self.state = state
@@ -181,6 +206,10 @@ class SimulatedTab:
         """Unregister a tool of the page."""
         self.top.withdraw(name)
 
+    def serve(self, server: PageServer | None) -> None:
+        """Start, change or stop the page's server: `SimulatedFrame.serve`."""
+        self.top.serve(server)
+
 
 class BrowserState(Protocol):
     """Tabs and pauses of a simulated browser, for the commands that act on them."""
@@ -221,3 +250,7 @@ def origin_of(url: str) -> str:
     """Scheme, host and port; `null` where a URL has none."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "null"
+
+
+def _encode(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))

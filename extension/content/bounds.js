@@ -5,10 +5,14 @@
  */
 var PageBounds = (() => {
   const MIB = 1024 * 1024;
-  /** Of one frame's list of tools, as JSON. */
-  const FRAME_TOOLS_BYTES = MIB;
-  /** Minimum size of a tool: each one costs work, however short it is. */
-  const TOOL_BYTES = 1024;
+  /** Of one frame's four lists together, as JSON. */
+  const FRAME_OFFER_BYTES = MIB;
+  /** Of the URI of a resource. */
+  const URI_CHARS = 2048;
+  /** Minimum size of an entry: each one costs work, however short it is. */
+  const ENTRY_BYTES = 1024;
+  /** The lists, in the order in which they get room. */
+  const KINDS = Object.freeze(/** @type {const} */ (["tools", "prompts", "resourceTemplates", "resources"]));
   /** Of serverInfo and capabilities, each: they are labels. */
   const LABEL_BYTES = 64 * 1024;
   /** Of a page server's own notification, or of one about a call's progress. */
@@ -46,27 +50,37 @@ var PageBounds = (() => {
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   }
 
-  /** Bytes of room that a tool takes in a list. @param {unknown} tool */
-  function taken(tool) {
-    return Math.max(TOOL_BYTES, jsonBytes(tool) + 1);
+  /** Bytes of room that an entry takes in a list. @param {unknown} entry */
+  function taken(entry) {
+    return Math.max(ENTRY_BYTES, jsonBytes(entry) + 1);
   }
 
   /**
-   * As many tools as a list may hold, in their order; one that is too long leaves its place to the next.
+   * As much of a frame's lists as they may hold together: tools first, resources last. An entry that is too long leaves
+   * its place to the next.
    *
-   * @template T
-   * @param {T[]} tools
-   * @returns {{ tools: T[], room: number }} `room`: bytes that they take
+   * @param {Record<string, any[]>} listed
+   * @returns {{ lists: import("../worker/wire.js").Lists, room: number, leftOut: Record<string, number> }} lists
+   *   that are empty are absent, except tools; `room`: bytes that they take; `leftOut`: how many entries are not in them
    */
-  function fitting(tools) {
+  function fitOffer(listed) {
     let room = 0;
-    const fit = tools.filter((tool) => {
-      const bytes = taken(tool);
-      if (room + bytes > FRAME_TOOLS_BYTES) return false;
-      room += bytes;
-      return true;
-    });
-    return { tools: fit, room };
+    /** @type {import("../worker/wire.js").Lists} */
+    const lists = { tools: [] };
+    /** @type {Record<string, number>} */
+    const leftOut = {};
+    for (const kind of KINDS) {
+      const given = listed[kind] ?? [];
+      const fit = given.filter((entry) => {
+        const bytes = taken(entry);
+        if (room + bytes > FRAME_OFFER_BYTES) return false;
+        room += bytes;
+        return true;
+      });
+      if (fit.length > 0) lists[kind] = fit;
+      leftOut[kind] = given.length - fit.length;
+    }
+    return { lists, room, leftOut };
   }
 
   /** An object that is short enough for a label; undefined where it is not. @param {unknown} value */
@@ -89,6 +103,17 @@ var PageBounds = (() => {
     return jsonBytes(schema) <= QUESTION_SCHEMA_BYTES ? { message: text, requestedSchema: schema } : null;
   }
 
+  /**
+   * Whether a URI is that of a resource, or of a part of it: `cart://1/items` of `cart://1`, not `cart://10`.
+   *
+   * @param {string} uri
+   * @param {string} whole
+   */
+  function isPartOf(uri, whole) {
+    if (!uri.startsWith(whole)) return false;
+    return uri.length === whole.length || /[/?#]$/.test(whole) || /[/?#]/.test(uri.charAt(whole.length));
+  }
+
   /** Notifications of a frame, or those of a call about its progress: what is too much is dropped. */
   class Pace {
     #since = -Infinity;
@@ -108,14 +133,17 @@ var PageBounds = (() => {
   }
 
   return Object.freeze({
-    FRAME_TOOLS_BYTES,
-    TOOL_BYTES,
+    FRAME_OFFER_BYTES,
+    ENTRY_BYTES,
+    KINDS,
+    URI_CHARS,
     QUESTION_RULE,
     cut,
     jsonBytes,
-    fitting,
+    fitOffer,
     label,
     question,
+    isPartOf,
     randomUuid,
     Pace,
   });

@@ -6,6 +6,7 @@
  * @typedef {import("../worker/document.js").FrameMessage} FrameMessage
  * @typedef {import("../worker/document.js").ExecuteMessage} ExecuteMessage
  * @typedef {import("../worker/document.js").AnswerMessage} AnswerMessage
+ * @typedef {import("../worker/document.js").AskMessage} AskMessage
  * @typedef {import("../worker/document.js").WorkerMessage} WorkerMessage
  */
 
@@ -23,6 +24,7 @@ const OPEN_QUESTIONS = 8;
 const INVALID_REQUEST = -32600;
 const INTERNAL_ERROR = -32603;
 const GONE = -32010;
+const TIMED_OUT = -32011;
 const TOO_LARGE = -32012;
 const NAVIGATED = -32013;
 const NO_LONGER_OFFERED = -32018;
@@ -47,6 +49,8 @@ class PageProxy {
   #sources = new ToolSources(
     {
       onOffer: (offer) => this.#offered(offer),
+      onUpdated: (uri) => this.#updated(uri),
+      onStopped: (server) => this.#unwatched(server),
       onNotification: (method, params) => this.#notified({ method, params }),
       onQuestion: (question) => this.#asked(question),
     },
@@ -59,6 +63,9 @@ class PageProxy {
   #offer = null;
   /** @type {Map<string, AbortController>} running calls */
   #calls = new Map();
+  /** Resources that the worker wants to hear of, and the server of each. @type {Map<string, { server: TabTransport }>} */
+  #watched = new Map();
+  #updates = new ResourceUpdates((uri, watched) => this.#post({ type: "resource-updated", uri, watched }));
   /** Open questions of the page to the user, by id. @type {Map<string, (answer: PageAnswer) => void>} */
   #questions = new Map();
   #pace = new PageBounds.Pace();
@@ -215,6 +222,7 @@ class PageProxy {
     this.#calls.clear();
     for (const resolve of this.#questions.values()) resolve(NOBODY_TO_ASK);
     this.#questions.clear();
+    for (const uri of [...this.#watched.keys()]) this.#unwatch(uri);
   }
 
   /** The user has come back to the page: the worker may look for a host again. */
@@ -236,6 +244,12 @@ class PageProxy {
     switch (message.type) {
       case "execute-tool":
         return void this.#execute(message);
+      case "ask-server":
+        return void this.#ask(message);
+      case "watch-resource":
+        return void this.#watch(message.uri);
+      case "unwatch-resource":
+        return this.#unwatch(message.uri);
       case "cancel-tool":
         return this.#cancel(message.requestId);
       case "question-answer":
@@ -258,20 +272,80 @@ class PageProxy {
 
   /** @param {ExecuteMessage} message */
   async #execute({ requestId, toolName, args, wantsProgress }) {
+    const asking = this.#begin(requestId, wantsProgress);
+    const onSubmit = () => this.#post({ type: "tool-submitted", requestId });
+    try {
+      const payload = await this.#sources.call(toolName, args, { ...asking, onSubmit });
+      this.#answer(requestId, { data: { success: true, payload } });
+    } catch (error) {
+      this.#answer(requestId, failureOf(error));
+    }
+  }
+
+  /** @param {AskMessage} message */
+  async #ask({ requestId, method, params, wantsProgress }) {
+    const asking = this.#begin(requestId, wantsProgress);
+    try {
+      const request = /** @type {ServerRequest} */ ({ method, params });
+      this.#answer(requestId, { data: { success: true, payload: await this.#sources.ask(request, asking) } });
+    } catch (error) {
+      this.#answer(requestId, refusalOf(error));
+    }
+  }
+
+  /**
+   * @param {string} requestId
+   * @param {boolean} wantsProgress
+   * @returns {Asking}
+   */
+  #begin(requestId, wantsProgress) {
     const call = new AbortController();
     this.#calls.set(requestId, call);
     const { signal } = call;
+    if (!wantsProgress) return { signal };
     const pace = new PageBounds.Pace();
     const onProgress = (/** @type {McpProgress} */ progress) => {
       if (!signal.aborted && pace.allows(progress)) this.#post({ type: "tool-progress", requestId, ...progress });
     };
-    const onSubmit = () => this.#post({ type: "tool-submitted", requestId });
-    const asked = { signal, onSubmit, ...(wantsProgress && { onProgress }) };
+    return { signal, onProgress };
+  }
+
+  /** Report changes of a resource from now on. @param {string} uri */
+  async #watch(uri) {
+    /** @type {{ server: TabTransport } | undefined} */
+    let watch;
     try {
-      const payload = await this.#sources.call(toolName, args, asked);
-      this.#answer(requestId, { data: { success: true, payload } });
+      watch = { server: this.#sources.serverOfResource(uri) };
+      this.#watched.set(uri, watch);
+      await watch.server.subscribe(uri);
+      if (this.#watched.get(uri) === watch) this.#post({ type: "resource-watched", uri });
     } catch (error) {
-      this.#answer(requestId, failureOf(error));
+      if (watch && this.#watched.get(uri) !== watch) return; // it was ended, and maybe begun again
+      this.#watched.delete(uri);
+      this.#post({ type: "resource-rejected", uri, error: rejectionOf(error) });
+    }
+  }
+
+  /** @param {string} uri */
+  #unwatch(uri) {
+    this.#watched.get(uri)?.server.unsubscribe(uri);
+    this.#watched.delete(uri);
+  }
+
+  /** A page server has stopped, or another one has taken its place. @param {TabTransport} server */
+  #unwatched(server) {
+    for (const [uri, watch] of this.#watched) {
+      if (watch.server !== server) continue;
+      this.#watched.delete(uri);
+      this.#post({ type: "resource-unwatched", uri });
+    }
+  }
+
+  /** A page server reports a change. @param {string} uri */
+  #updated(uri) {
+    if (uri.length > PageBounds.URI_CHARS) return;
+    for (const watched of this.#watched.keys()) {
+      if (PageBounds.isPartOf(uri, watched)) this.#updates.add(uri, watched);
     }
   }
 
@@ -324,6 +398,26 @@ function failureOf(error) {
 }
 
 /**
+ * As `failureOf`, of a request to a page server: its JSON-RPC error is passed on whole.
+ *
+ * @param {unknown} error
+ * @returns {Outcome}
+ */
+function refusalOf(error) {
+  if (!(error instanceof PageServerError)) return failureOf(error);
+  const { code = INTERNAL_ERROR, data } = plain(error.error) ?? {};
+  return { data: { success: false, payload: { code, message: error.message, ...(data !== undefined && { data }) } } };
+}
+
+/** Why a resource cannot be watched: the server's text, or that it has not answered. @param {unknown} error */
+function rejectionOf(error) {
+  const failure = failureOf(error);
+  if ("error" in failure) return failure.error;
+  const code = error instanceof PageServerError && error.error ? INVALID_PARAMS : TIMED_OUT;
+  return { code, message: String(failure.data.payload), handed: true };
+}
+
+/**
  * What to say instead of a result that the port refused.
  *
  * @param {unknown} error
@@ -343,10 +437,10 @@ function unsendable(error, outcome) {
  */
 function unwritable(error, answer) {
   if (!isTooLarge(error)) {
-    return { code: INTERNAL_ERROR, message: "The tool ran, but its result cannot be written as JSON." };
+    return { code: INTERNAL_ERROR, message: "The page has answered, but its answer cannot be written as JSON." };
   }
   const bytes = new Blob([JSON.stringify(answer)]).size;
-  const message = `The result has ${bytes} bytes; at most ${MESSAGE_BYTES} can be passed on. Ask the tool for less.`;
+  const message = `The result has ${bytes} bytes; at most ${MESSAGE_BYTES} can be passed on. Ask for less.`;
   return { code: TOO_LARGE, message };
 }
 

@@ -12,7 +12,7 @@
  *
  * @typedef {import("../worker/document.js").ToChildMessage} ToChildMessage
  * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
- *   changed: () => void, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: no nonce
+ *   changed: Map<string, () => void>, updates: InstanceType<typeof ResourceUpdates>, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: no nonce
  *   has said yet. `unanswered`: ids of requests. `isProven`: its server has answered one
  */
 
@@ -22,7 +22,6 @@ const FRAME_CHANNEL = "dev.mcpb.frame";
 const LONGEST_NONCE = 64;
 /** Of one server; what is older than that has been given up without a word. */
 const LONGEST_UNANSWERED = 1024;
-const LIST_CHANGED = "notifications/tools/list_changed";
 
 /** Connection of this frame to the server in it, while a parent script hosts it. */
 class IframeCarrier {
@@ -171,7 +170,8 @@ class IframeHost {
       nonce: "",
       unanswered: new Set(),
       pace: new PageBounds.Pace(),
-      changed: oneAtATime(async () => this.events.onSaid(child.nonce, { jsonrpc: "2.0", method: LIST_CHANGED })),
+      changed: new Map(LIST_REQUESTS.map(({ changed }) => [changed, oneAtATime(async () => this.#tell(child, changed))])),
+      updates: new ResourceUpdates((uri) => this.#tell(child, UPDATED, { uri })),
       isProven: false,
     };
     this.#children.set(window, child);
@@ -210,8 +210,24 @@ class IframeHost {
     const isAnswer = typeof payload === "object" && payload !== null && payload.method === undefined;
     if (isAnswer) return this.#answered(child, payload);
     if (!child.isProven) return;
-    if (payload?.method === LIST_CHANGED) return child.changed();
+    const changed = child.changed.get(payload?.method);
+    if (changed) return changed();
+    if (payload?.method === UPDATED) return this.#updated(child, payload.params?.uri);
     if (child.pace.allows(plain(payload))) this.events.onSaid(child.nonce, payload);
+  }
+
+  /** @param {Child} child @param {unknown} uri */
+  #updated(child, uri) {
+    if (typeof uri === "string" && uri.length <= PageBounds.URI_CHARS) child.updates.add(uri);
+  }
+
+  /**
+   * @param {Child} child
+   * @param {string} method
+   * @param {object} [params]
+   */
+  #tell(child, method, params) {
+    this.events.onSaid(child.nonce, { jsonrpc: "2.0", method, ...(params && { params }) });
   }
 
   /**

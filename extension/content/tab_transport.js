@@ -5,36 +5,53 @@
  * A page may hold several servers on one channel (two bundles with one each): all of them answer every request.
  *
  * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
- *   error?: { code: number, message: string } }} McpMessage
+ *   error?: McpError }} McpMessage
  * @typedef {{ isOpen: boolean, post: (payload: McpMessage | string) => void,
  *   listen: (ear: { onMessage: (payload: any) => void, lost: () => void }, closed: AbortSignal) => void }} Carrier how
  *   servers are reached; `lost`: what was asked over it will not be answered
  * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
- * @typedef {{ onChange: () => void, onLate: () => void, onNotification: (method: string, params: any) => void,
- *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onChange`: worth listing anew;
- *   `onLate`: `tools` has more in it, from another server; `onQuestion`: the page asks the user
+ * @typedef {{ onReady: () => void, onChange: (kind: ListKind) => void, onLate: () => void,
+ *   onUpdated: (uri: string) => void, onStopped: () => void, onNotification: (method: string, params: any) => void,
+ *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onReady`: a server is there, whose
+ *   lists are worth reading; `onChange`: this list is worth reading anew; `onLate`: a list has more in it, from another
+ *   server; `onUpdated`: a resource has changed; `onStopped`: no resource is watched any more; `onQuestion`: the page
+ *   asks the user
  * @typedef {{ message: string, requestedSchema?: object }} PageQuestion
  * @typedef {{ result?: object, error?: { code: number, message: string } }} PageAnswer one of the two
- * @typedef {{ resolve: (result: any) => void, reject: (error: Error) => void, refusals: number,
- *   toolName?: string, onProgress?: (progress: McpProgress) => void }} PendingRequest
+ * @typedef {{ code: number, message: string, data?: unknown }} McpError
+ * @typedef {(result: any, error: McpError | undefined) => boolean} IsRefusal whether a server says that it has no such
+ *   tool, resource or prompt
+ * @typedef {{ resolve: (result: any) => void, reject: (error: Error) => void, isRun: boolean,
+ *   refusals: Reply[], isRefusal?: IsRefusal, onProgress?: (progress: McpProgress) => void }} PendingRequest `isRun`:
+ *   the page may have done something by then
+ * @typedef {{ result?: any, error?: McpError | undefined }} Reply
+ * @typedef {{ id: string, servers: number, declared: Map<string, { notifies: boolean, subscribes: boolean }> }}
+ *   Introduction an `initialize`: how many servers have answered it, and what they declare, all together
+ * @typedef {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} Asking
  */
 
 const CLIENT_INFO = { name: "mcpb", version: chrome.runtime.getManifest().version };
 const PROTOCOL_VERSION = "2025-11-25";
 const CAPABILITIES = { elicitation: {} };
 const LISTING_MS = 10_000;
-/** How long another server on the channel may take to speak up after one server has. */
-const OTHERS_MS = 100;
-const LONGEST_LIST = 100;
 const POLL_MS = 60_000;
+const UPDATED = "notifications/resources/updated";
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
+/** Of `resources/read`: MCP 2025-11-25, "Resources", "Error Handling". */
+const RESOURCE_NOT_FOUND = -32002;
 
 /** Between us and content/polyfill_server.js in the page's world. */
 const POLYFILL_CHANNEL = "dev.mcpb.polyfill";
 
-/** A page server's JSON-RPC error, in its own words. */
-class PageServerError extends Error {}
+/** A page server's JSON-RPC error, in its own words; or it has not answered: then `error` is undefined. */
+class PageServerError extends Error {
+  /** @param {string} message @param {McpError} [error] */
+  constructor(message, error) {
+    super(message);
+    this.error = error;
+  }
+}
 
 /** To servers in this very window, by `postMessage`. */
 class WindowCarrier {
@@ -95,22 +112,24 @@ class PolyfillCarrier {
 class TabTransport {
   /** @type {Map<string, PendingRequest>} */
   #pending = new Map();
-  /** Requests of the newest listing: answers to it may come from several servers. @type {Set<string>} */
-  #listing = new Set();
-  /** What the newest listing brings in. @type {Map<string, import("../worker/wire.js").Tool>} */
-  #incoming = new Map();
-  /** @type {Map<string, import("../worker/wire.js").Tool>} */
-  #tools = new Map();
-  /** How many servers answered the newest listing. */
-  #servers = 0;
-  #initialized = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #poll;
+  #lists = new Map(LIST_REQUESTS.map((request) => [request.kind, new ServerList(request)]));
+  /** The newest `initialize`. */
+  #introduction = newIntroduction();
+  /** The one that counts: an earlier one, until the servers have answered the newest. */
+  #introduced = this.#introduction;
+  /** @type {Promise<void> | null} */
+  #initializing = null;
+  /** @type {Map<ListKind, ReturnType<typeof setTimeout>>} */
+  #polls = new Map();
+  /** URIs whose changes are to be reported. @type {Set<string>} */
+  #wanted = new Set();
+  /** By URI: requests to report its changes, which are open or were accepted. @type {Map<string, Promise<void>>} */
+  #subscribed = new Map();
   /** A page server is there. */
   connected = false;
   /** @type {object | undefined} */
   serverInfo;
-  /** @type {{ tools?: { listChanged?: boolean } } | undefined} */
+  /** Of the server that answered first. @type {object | undefined} */
   capabilities;
 
   /**
@@ -122,7 +141,7 @@ class TabTransport {
     this.carrier = carrier;
     this.events = events;
     carrier.listen({ onMessage: (payload) => this.#received(payload), lost: () => this.#lost() }, closed);
-    closed.addEventListener("abort", () => clearTimeout(this.#poll));
+    closed.addEventListener("abort", () => [...this.#polls.values()].forEach(clearTimeout));
   }
 
   /** Ask for a server that announced itself before we listened. */
@@ -130,99 +149,217 @@ class TabTransport {
     this.carrier.post("mcp-check-ready");
   }
 
-  /** Ask the server for its tools; `tools` has them then. */
-  async list() {
+  /** Read one of the servers' lists; `entries` has it then. @param {ListKind} kind */
+  async list(kind) {
     if (!this.connected || !this.carrier.isOpen) return;
+    const list = this.#listOf(kind);
     try {
       await this.#initialize();
-      await this.#readList();
+      if (!this.#isOffered(list.request)) return list.clear();
+      const options = { timeoutMs: LISTING_MS, isRefusal: isError };
+      await list.read(this.#servers, (id, method, params) => this.#request(method, params, { id, ...options }));
     } catch (error) {
       if (!(error instanceof PageServerError)) throw error;
-      this.#initialized = false; // another server may stand in its place, one that wants to be introduced
+      this.#initializing = null; // another server may stand in its place, one that wants to be introduced
     }
-    clearTimeout(this.#poll);
+    clearTimeout(this.#polls.get(kind));
     // Only a server that does not notify is asked again and again.
-    if (!this.capabilities?.tools?.listChanged) this.#poll = setTimeout(() => this.events.onChange(), POLL_MS);
+    if (this.#introduced.declared.get(list.request.capability)?.notifies) return;
+    this.#polls.set(kind, setTimeout(() => this.events.onChange(kind), POLL_MS));
   }
 
-  /** As listed last. @returns {import("../worker/wire.js").Tool[]} */
-  get tools() {
-    return [...this.#tools.values()];
+  /** As read last. @param {ListKind} kind @returns {any[]} */
+  entries(kind) {
+    return this.#listOf(kind).entries;
   }
 
-  /** @param {string} name @returns {import("../worker/wire.js").Tool | undefined} as listed last */
-  tool(name) {
-    return this.#tools.get(name);
+  /** As read last. @param {ListKind} kind @param {string} key its name or URI @returns {any} */
+  entry(kind, key) {
+    return this.#listOf(kind).entry(key);
+  }
+
+  /** Whether a server here has such a capability. @param {string} capability */
+  declares(capability) {
+    return this.connected && this.#introduced.declared.has(capability);
   }
 
   /**
+   * Run a tool.
+   *
    * @param {string} name
    * @param {unknown} args
-   * @param {{ signal: AbortSignal, onProgress?: (progress: McpProgress) => void }} asked
+   * @param {Asking} asking
    * @returns {Promise<unknown>} what the server answered
    * @throws {PageServerError | NavigatedError | NotOfferedError} it stopped meanwhile; it cannot be reached now
    */
-  call(name, args, { signal, onProgress }) {
+  call(name, args, asking) {
+    const isRefusal = (/** @type {any} */ result, /** @type {McpError | undefined} */ error) =>
+      isUnknownTool(name, result, error);
+    return this.#run("tools/call", { name, arguments: args }, isRefusal, asking);
+  }
+
+  /**
+   * Send a request about a resource or a prompt.
+   *
+   * @param {string} method
+   * @param {Record<string, any>} params
+   * @param {Asking} asking
+   * @returns {Promise<any>} the server's result
+   * @throws {PageServerError | NavigatedError | NotOfferedError} as `call`
+   */
+  ask(method, params, asking) {
+    return this.#run(method, params, isUnknownEntry, asking);
+  }
+
+  /**
+   * Let a server report changes of a resource, if it can; others report them unasked.
+   *
+   * @param {string} uri
+   * @throws {PageServerError} no server knows the resource
+   */
+  async subscribe(uri) {
+    this.#wanted.add(uri);
+    await this.#initialize();
+    if (!this.#wanted.has(uri)) return;
+    const subscribed = this.#subscribed.get(uri) ?? this.#requestUpdates(uri);
+    this.#subscribed.set(uri, subscribed);
+    try {
+      await subscribed;
+    } catch (error) {
+      if (this.#subscribed.get(uri) === subscribed) this.#subscribed.delete(uri);
+      throw error;
+    }
+  }
+
+  /** @param {string} uri */
+  async #requestUpdates(uri) {
+    if (!this.#introduced.declared.get("resources")?.subscribes) return;
+    let mayReportUnasked = false; // a server without subscriptions may be the one with the resource
+    const isRefusal = (/** @type {any} */ result, /** @type {McpError | undefined} */ error) => {
+      mayReportUnasked ||= error?.code === METHOD_NOT_FOUND;
+      return isUnknownEntry(result, error);
+    };
+    try {
+      await this.#request("resources/subscribe", { uri }, { timeoutMs: LISTING_MS, isRefusal });
+    } catch (error) {
+      if (!mayReportUnasked) throw error;
+    }
+  }
+
+  /** End the reports of a resource, without waiting for the server. @param {string} uri */
+  unsubscribe(uri) {
+    this.#wanted.delete(uri);
+    if (!this.#subscribed.delete(uri) || !this.connected) return;
+    if (!this.#introduced.declared.get("resources")?.subscribes) return;
+    this.#request("resources/unsubscribe", { uri }, { timeoutMs: LISTING_MS }).catch(() => {});
+  }
+
+  /** @param {ListKind} kind */
+  #listOf(kind) {
+    return /** @type {ServerList} */ (this.#lists.get(kind));
+  }
+
+  /** Servers of old declare nothing and have tools. @param {ListRequest} request */
+  #isOffered({ capability }) {
+    const { declared } = this.#introduced;
+    if (declared.has(capability)) return true;
+    return capability === "tools" && !declared.has("resources") && !declared.has("prompts");
+  }
+
+  /** How many servers are on the channel, as far as they have answered. */
+  get #servers() {
+    return Math.max(this.#introduced.servers, this.#introduction.servers);
+  }
+
+  /** Exchange MCP's opening messages with the servers, once. */
+  #initialize() {
+    this.#initializing ??= this.#introduce();
+    return this.#initializing;
+  }
+
+  /** Send `initialize` to all servers of the channel, which forget the earlier one. */
+  async #introduce() {
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: CAPABILITIES, clientInfo: CLIENT_INFO };
+    const introduction = newIntroduction();
+    this.#introduction = introduction;
+    const options = { id: introduction.id, timeoutMs: LISTING_MS, isRefusal: isError };
+    try {
+      const answer = plain(await this.#request("initialize", params, options));
+      this.serverInfo = answer?.serverInfo;
+      this.capabilities = answer?.capabilities;
+    } catch (error) {
+      // A server may reject a second `initialize`: the first one counts.
+      if (this.#introduced.servers > 0 && error instanceof PageServerError && error.error) return;
+      throw error;
+    }
+    this.#notify("notifications/initialized");
+    if (introduction.servers < this.#introduced.servers) await new Promise((resolve) => setTimeout(resolve, OTHERS_MS));
+    if (this.#introduction === introduction) this.#use(introduction);
+  }
+
+  /** Let an introduction count, and read the kinds of lists that are new. @param {Introduction} introduction */
+  #use(introduction) {
+    const before = this.#introduced.declared;
+    this.#introduced = introduction;
+    if (before.size > 0) this.#readNew(before, introduction.declared);
+  }
+
+  /** Take a server's answer to the newest `initialize`; a late one may have lists that the others have not. @param {any} capabilities */
+  #declare(capabilities) {
+    const { declared } = this.#introduction;
+    const before = new Map(declared);
+    this.#introduction.servers += 1;
+    for (const [capability, described] of Object.entries(capabilities ?? {})) {
+      if (typeof described !== "object" || described === null) continue;
+      const known = declared.get(capability);
+      declared.set(capability, {
+        notifies: described.listChanged === true && known?.notifies !== false,
+        subscribes: described.subscribe === true || known?.subscribes === true,
+      });
+    }
+    if (this.#introduced === this.#introduction) this.#readNew(before, declared);
+  }
+
+  /** @param {Introduction["declared"]} before @param {Introduction["declared"]} now */
+  #readNew(before, now) {
+    for (const { kind, capability } of LIST_REQUESTS) {
+      if (now.has(capability) && !before.has(capability)) this.events.onChange(kind);
+    }
+  }
+
+  /**
+   * @param {string} method
+   * @param {Record<string, any>} params
+   * @param {IsRefusal} isRefusal
+   * @param {Asking} asking
+   * @returns {Promise<any>}
+   */
+  #run(method, params, isRefusal, { signal, onProgress }) {
     if (!this.carrier.isOpen) throw new NotOfferedError("The page's MCP server is out of reach just now. Try again.");
     const id = PageBounds.randomUuid();
-    const meta = onProgress && { _meta: { progressToken: id } };
-    const answer = this.#request("tools/call", { name, arguments: args, ...meta }, { id, toolName: name, onProgress });
+    const meta = onProgress && { _meta: { ...params._meta, progressToken: id } };
+    const answer = this.#request(method, { ...params, ...meta }, { id, isRun: true, isRefusal, onProgress });
     signal.addEventListener("abort", () => {
       if (this.#pending.delete(id)) this.#cancelled(id);
     });
     return answer;
   }
 
-  /** Exchange MCP's opening messages with the server, once. */
-  async #initialize() {
-    if (this.#initialized) return;
-    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: CAPABILITIES, clientInfo: CLIENT_INFO };
-    const answer = plain(await this.#request("initialize", params, { timeoutMs: LISTING_MS }));
-    this.serverInfo = answer?.serverInfo;
-    this.capabilities = answer?.capabilities;
-    this.#initialized = true;
-    this.#notify("notifications/initialized");
-  }
-
-  /** Read the tools of all servers on the channel anew. */
-  async #readList() {
-    const serversBefore = this.#servers;
-    this.#incoming = new Map();
-    this.#servers = 0;
-    this.#listing.clear();
-    await this.#readPages();
-    if (this.#servers < serversBefore) await new Promise((resolve) => setTimeout(resolve, OTHERS_MS));
-    this.#tools = this.#incoming; // late answers still go into it
-  }
-
-  /** Request the list page by page; each server on the channel answers. */
-  async #readPages() {
-    /** @type {string | undefined} */
-    let cursor;
-    for (let page = 0; page < LONGEST_LIST; page += 1) {
-      const id = PageBounds.randomUuid();
-      this.#listing.add(id);
-      const params = cursor === undefined ? {} : { cursor };
-      const answer = await this.#request("tools/list", params, { id, timeoutMs: LISTING_MS });
-      if (typeof answer?.nextCursor !== "string") return;
-      cursor = answer.nextCursor;
-    }
-  }
-
   /**
    * @param {string} method
    * @param {object} params
-   * @param {{ id?: string, timeoutMs?: number, toolName?: string,
+   * @param {{ id?: string, timeoutMs?: number, isRun?: boolean, isRefusal?: IsRefusal,
    *   onProgress?: ((progress: McpProgress) => void) | undefined }} options
    * @returns {Promise<any>}
    */
-  #request(method, params, { id = PageBounds.randomUuid(), timeoutMs, toolName, onProgress }) {
+  #request(method, params, { id = PageBounds.randomUuid(), timeoutMs, isRun = false, isRefusal, onProgress }) {
     return new Promise((resolve, reject) => {
       this.#pending.set(id, {
         resolve,
         reject,
-        refusals: 0,
-        ...(toolName && { toolName }),
+        isRun,
+        refusals: [],
+        ...(isRefusal && { isRefusal }),
         ...(onProgress && { onProgress }),
       });
       this.carrier.post({ jsonrpc: "2.0", id, method, params });
@@ -241,7 +378,7 @@ class TabTransport {
     this.carrier.post({ jsonrpc: "2.0", method, ...(params && { params }) });
   }
 
-  /** Cancels a call. @param {string} requestId */
+  /** Cancels a request. @param {string} requestId */
   #cancelled(requestId) {
     this.#notify("notifications/cancelled", { requestId, reason: "cancelled" });
   }
@@ -255,24 +392,35 @@ class TabTransport {
     this.#answered(payload);
   }
 
-  /** Said at its start, and to every client that asks; a server may have been replaced without a word. */
+  /** Said at its start, and to every client that asks; a server may have been replaced, or joined, without a word. */
   #ready() {
+    if (this.connected) this.#initializing = null;
     this.connected = true;
-    this.events.onChange();
+    this.events.onReady();
   }
 
   /** The way to the server has gone, not the server: what it offered stays so until it is asked again. */
   #lost() {
     for (const id of [...this.#pending.keys()]) this.#abandon(id);
+    this.#endSubscriptions();
   }
 
   /** The server has stopped; another one may be there. */
   stopped() {
     this.connected = false;
-    this.#initialized = false;
+    this.#initializing = null;
+    this.#introduction = this.#introduced = newIntroduction();
+    this.#endSubscriptions();
     const asked = [...this.#pending.keys()]; // what is asked from now on is asked of another one
     this.check();
     setTimeout(() => this.#gone(asked), OTHERS_MS);
+  }
+
+  /** No server has a subscription now: clients that watch resources must subscribe again. */
+  #endSubscriptions() {
+    this.#wanted.clear();
+    this.#subscribed.clear();
+    this.events.onStopped();
   }
 
   /**
@@ -284,25 +432,28 @@ class TabTransport {
   #gone(asked) {
     for (const id of asked) this.#abandon(id);
     if (this.connected) return;
-    this.#tools = new Map();
-    this.events.onChange();
+    for (const list of this.#lists.values()) list.clear();
+    this.events.onReady();
   }
 
   /** @param {string} id */
   #abandon(id) {
     const pending = this.#pending.get(id);
     if (!pending || !this.#pending.delete(id)) return;
-    if (!pending.toolName) return pending.reject(new PageServerError("The page's MCP server has stopped."));
+    if (!pending.isRun) return pending.reject(new PageServerError("The page's MCP server has stopped."));
     this.#cancelled(id);
-    pending.reject(new NavigatedError("The page's MCP server stopped while the tool was running."));
+    pending.reject(new NavigatedError("The page's MCP server stopped while it was asked."));
   }
 
   /** @param {McpMessage} message a request or notification of the page server */
   #asked({ id, method = "", params }) {
     if (id !== undefined) return void this.#answer(id, method, plain(params) ?? {});
-    if (method === "notifications/tools/list_changed") return this.events.onChange();
+    const changed = LIST_REQUESTS.filter((request) => request.changed === method);
+    if (changed.length > 0) return changed.forEach(({ kind }) => this.events.onChange(kind));
     if (method === "notifications/progress") return this.#progress(params);
-    this.events.onNotification(method, plain(params) ?? {});
+    if (method !== UPDATED) return this.events.onNotification(method, plain(params) ?? {});
+    const uri = plain(params)?.uri;
+    if (typeof uri === "string") this.events.onUpdated(uri);
   }
 
   /**
@@ -335,56 +486,47 @@ class TabTransport {
 
   /** @param {McpMessage} message */
   #answered({ id = "", result, error }) {
-    if (this.#listing.has(id) && Array.isArray(result?.tools)) this.#listed(id, result.tools);
+    const isOfList = [...this.#lists.values()].some((list) => list.take(id, result));
+    if (id === this.#introduction.id && !error) this.#declare(plain(result)?.capabilities);
     const pending = this.#pending.get(id);
-    if (!pending) return;
-    if (this.#servers > 1 && isRefusal(pending.toolName, result, error)) {
-      return this.#refused(id, pending, result, error);
+    if (!pending) return isOfList ? this.events.onLate() : undefined;
+    if (isOfList && error?.code === METHOD_NOT_FOUND) {
+      // An empty list, unless another server has one.
+      return void setTimeout(() => this.#settle(id, pending, { result: {} }), OTHERS_MS);
     }
-    this.#settle(id, pending, result, error);
+    if (this.#servers > 1 && pending.isRefusal?.(result, error)) return this.#refused(id, pending, { result, error });
+    this.#settle(id, pending, { result, error });
   }
 
   /**
-   * One server's tools; the first to define a name keeps it.
-   *
-   * @param {string} id
-   * @param {unknown[]} tools
-   */
-  #listed(id, tools) {
-    const isLate = !this.#pending.has(id);
-    const [firstPage] = this.#listing;
-    if (id === firstPage) this.#servers += 1;
-    for (const tool of tools.map(plain)) {
-      if (typeof tool?.name === "string" && !this.#incoming.has(tool.name)) this.#incoming.set(tool.name, tool);
-    }
-    if (isLate) this.events.onLate();
-  }
-
-  /**
-   * A server that does not know the tool must not speak for one that does.
+   * A server that does not know a tool, resource or prompt must not speak for one that does.
    *
    * @param {string} id
    * @param {PendingRequest} pending
-   * @param {any} result
-   * @param {McpMessage["error"]} error
+   * @param {Reply} refusal
    */
-  #refused(id, pending, result, error) {
-    pending.refusals += 1;
-    if (pending.refusals < this.#servers) return;
-    setTimeout(() => this.#settle(id, pending, result, error), OTHERS_MS);
+  #refused(id, pending, refusal) {
+    pending.refusals.push(refusal);
+    if (pending.refusals.length < this.#servers) return;
+    const best = pending.refusals.find(({ error }) => error?.code !== METHOD_NOT_FOUND) ?? refusal;
+    setTimeout(() => this.#settle(id, pending, best), OTHERS_MS);
   }
 
   /**
    * @param {string} id
    * @param {PendingRequest} pending
-   * @param {any} result
-   * @param {McpMessage["error"]} error
+   * @param {Reply} reply
    */
-  #settle(id, pending, result, error) {
+  #settle(id, pending, { result, error }) {
     if (!this.#pending.delete(id)) return;
-    if (error) return pending.reject(new PageServerError(String(error.message)));
+    if (error) return pending.reject(new PageServerError(textOf(plain(error)?.message), error));
     pending.resolve(result);
   }
+}
+
+/** @returns {Introduction} */
+function newIntroduction() {
+  return { id: PageBounds.randomUuid(), servers: 0, declared: new Map() };
 }
 
 /**
@@ -414,14 +556,33 @@ function plain(value) {
  * Whether a server says that it has no such tool: as an error, or as newer servers do, in a result. Only in the very
  * words that servers have for that: a tool may well answer that something was not found.
  *
- * @param {string | undefined} toolName
+ * @param {string} toolName
  * @param {any} result
- * @param {McpMessage["error"]} error
+ * @param {McpError | undefined} error
  */
-function isRefusal(toolName, result, error) {
-  if (toolName === undefined) return false;
+function isUnknownTool(toolName, result, error) {
   if (error && error.code !== METHOD_NOT_FOUND && error.code !== INVALID_PARAMS) return false;
   const text = String(error?.message ?? (result?.isError === true && result.content?.[0]?.text) ?? "");
   const words = text.replace(/^MCP error -3260[12]: /, ""); // the MCP package's errors begin so
   return words === `Tool ${toolName} not found` || words === `Unknown tool: ${toolName}`;
+}
+
+/** @param {unknown} value what should be a text */
+function textOf(value) {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+/** @param {any} _result @param {McpError | undefined} error */
+function isError(_result, error) {
+  return error !== undefined;
+}
+
+/**
+ * Whether a server may have no such resource or prompt, by the codes that servers have for that.
+ *
+ * @param {any} _result
+ * @param {McpError | undefined} error
+ */
+function isUnknownEntry(_result, error) {
+  return error !== undefined && [METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND].includes(error.code);
 }

@@ -1,14 +1,21 @@
 /**
- * All tools of this document, from its three sources, each name once: described and run by the page's MCP-B server
- * where it has the name, else by the browser (exceptions: `#findServer`). A polyfill is looked at only where there is
- * nothing else.
+ * What this document offers. All its tools, from its three sources, each name once: described and run by the page's
+ * MCP-B server where it has the name, else by the browser (exceptions: `#findServer`). A polyfill is looked at only
+ * where there is nothing else. Its prompts, resource templates and resources, which page servers alone have.
  *
  * @typedef {import("../worker/wire.js").Tool} Tool
- * @typedef {{ tools: Tool[], via: Record<string, import("../worker/wire.js").Via>, leftOut: number, serverInfo?: object,
- *   capabilities?: object }} Offer within the bounds of content/bounds.js; `leftOut`: how many tools are not in it
+ * @typedef {{ tools: Tool[], prompts?: object[], resourceTemplates?: object[], resources?: object[],
+ *   via: Record<string, import("../worker/wire.js").Via>, leftOut: Record<ListKind, number>, serverInfo?: object,
+ *   capabilities?: object }} Offer within the bounds of content/bounds.js; `leftOut`: how many entries are not in it
+ * @typedef {{ method: "resources/read" | "prompts/get" | "completion/complete", params: any }} ServerRequest
  */
 
 const TAB_CHANNEL = "mcp-default";
+/**
+ * @typedef {Pick<TransportEvents, "onUpdated" | "onNotification" | "onQuestion"> & {
+ *   onStopped: (server: TabTransport) => void }} Said what passes through; `onStopped`: none of this server's resources
+ *   is watched any more
+ */
 /** Between two readings, when a page changes its tools in quick succession. */
 const READING_PAUSE_MS = 100;
 
@@ -17,7 +24,7 @@ class ToolSources {
   #listedNatively = new Map();
 
   /**
-   * @param {{ onOffer: (offer: Offer) => void } & Pick<TransportEvents, "onNotification" | "onQuestion">} events
+   * @param {{ onOffer: (offer: Offer) => void } & Said} events
    * @param {IframeCarrier} iframe to a server that answers the parent window alone
    * @param {AbortSignal} closed hear nothing more
    */
@@ -64,11 +71,41 @@ class ToolSources {
     }
     if (this.#listedNatively.has(name)) return this.native.call(name, args, { signal, onSubmit });
     const { polyfill } = this;
-    if (polyfill?.tool(name)) {
+    if (polyfill?.entry("tools", name)) {
       const execute = async () => answered(await polyfill.call(name, args, { signal }));
       return this.native.forms.callPolyfilled(name, execute);
     }
     throw new NotOfferedError(`The page does not offer ${name} any more.`);
+  }
+
+  /**
+   * Send a request about a resource or a prompt to the server that has it.
+   *
+   * @param {ServerRequest} request
+   * @param {Asking} asking
+   * @returns {Promise<any>} the server's result
+   * @throws {Error} as `TabTransport.ask`; NotOfferedError: no server here has such things
+   */
+  ask({ method, params }, asking) {
+    return this.#serverOf(method, params).ask(method, params, asking);
+  }
+
+  /** @param {string} uri @returns {TabTransport} what reports its changes; raises as `ask` */
+  serverOfResource(uri) {
+    return this.#serverOf("resources/read", { uri });
+  }
+
+  /**
+   * @param {ServerRequest["method"]} method
+   * @param {any} params
+   * @returns {TabTransport} the one that lists it; else one that may have it unlisted
+   */
+  #serverOf(method, params) {
+    const [capability, kind, key] = subjectOf(method, params);
+    const able = this.servers.filter((server) => server.declares(capability));
+    const server = able.find((each) => each.entry(kind, key)) ?? able[0];
+    if (server) return server;
+    throw new NotOfferedError(`The page has no MCP server that declares ${capability}.`);
   }
 
   /**
@@ -81,24 +118,40 @@ class ToolSources {
    * @returns {TabTransport | undefined}
    */
   #findServer(name) {
-    const server = this.servers.find((each) => each.tool(name));
+    const server = this.servers.find((each) => each.entry("tools", name));
     if (!server || !this.#listedNatively.has(name)) return server;
     if (server !== this.tabServer || !server.connected || this.native.isForm(name)) return undefined;
-    return this.native.speaksJson || isRegisteredWithServer(server.tool(name)) ? server : undefined;
+    return this.native.speaksJson || isRegisteredWithServer(server.entry("tools", name)) ? server : undefined;
   }
 
   /**
    * @param {Carrier} carrier
-   * @param {Pick<TransportEvents, "onNotification" | "onQuestion">} said by a server of its own accord
+   * @param {Said} said by a server of its own accord
    * @returns {TabTransport}
    */
   #transport(carrier, said) {
-    const onLate = () => void this.#readAndOffer();
-    const onChange = oneAtATime(async () => {
-      await transport.list();
+    let isNew = false;
+    const readTools = oneAtATime(async () => {
+      const readsOthers = isNew;
+      isNew = false;
+      await transport.list("tools");
       await this.#readAndOffer();
+      if (readsOthers) for (const kind of OTHER_KINDS) onChange(kind);
     });
-    const transport = new TabTransport(carrier, { onChange, onLate, ...said }, this.closed);
+    /** @type {Map<ListKind, () => void>} */
+    const readings = new Map([["tools", readTools]]);
+    for (const kind of OTHER_KINDS) {
+      const read = oneAtATime(async () => (await transport.list(kind), this.#offer()));
+      readings.set(kind, read);
+    }
+    const onChange = (/** @type {ListKind} */ kind) => readings.get(kind)?.();
+    const onReady = () => {
+      isNew = true;
+      readTools();
+    };
+    const onLate = () => void this.#readAndOffer();
+    const onStopped = () => said.onStopped(transport);
+    const transport = new TabTransport(carrier, { ...said, onReady, onChange, onLate, onStopped }, this.closed);
     return transport;
   }
 
@@ -114,25 +167,61 @@ class ToolSources {
     return this.#listedNatively.has(name) ? "webmcp" : "polyfill";
   }
 
-  /** Report the tools of all sources, each name once. */
+  /** Report the tools of all sources, each name once, and what else the page servers have. */
   #offer() {
     const server = this.servers.find(({ connected }) => connected);
-    const polyfilled = server ? [] : (this.polyfill?.tools ?? []);
-    /** @type {Map<string, Tool>} */
-    const tools = new Map();
-    for (const found of [...this.servers.map(({ tools }) => tools), [...this.#listedNatively.values()], polyfilled]) {
-      for (const tool of found) if (!tools.has(tool.name)) tools.set(tool.name, tool);
-    }
-    const { tools: fitting } = PageBounds.fitting([...tools.values()]);
+    const polyfilled = server ? [] : (this.polyfill?.entries("tools") ?? []);
+    const listed = {
+      tools: firstOfEach("name", [
+        ...this.servers.map((each) => each.entries("tools")),
+        [...this.#listedNatively.values()],
+        polyfilled,
+      ]),
+      ...Object.fromEntries(LIST_REQUESTS.slice(1).map(({ kind, key }) => [kind, this.#ofServers(kind, key)])),
+    };
+    const { lists, leftOut } = PageBounds.fitOffer(listed);
     const [serverInfo, capabilities] = [PageBounds.label(server?.serverInfo), PageBounds.label(server?.capabilities)];
     this.onOffer({
-      tools: fitting,
-      via: Object.fromEntries(fitting.map(({ name }) => [name, this.#via(name)])),
-      leftOut: tools.size - fitting.length,
+      ...lists,
+      via: Object.fromEntries(lists.tools.map(({ name }) => [name, this.#via(name)])),
+      leftOut,
       ...(serverInfo && { serverInfo }),
       ...(capabilities && { capabilities }),
     });
   }
+
+  /** @param {ListKind} kind @param {string} key */
+  #ofServers(kind, key) {
+    const lists = this.servers.map((each) => each.entries(kind));
+    return firstOfEach(key, lists);
+  }
+}
+
+/**
+ * Merge lists; the first to define a key keeps it.
+ *
+ * @param {string} key a member
+ * @param {any[][]} lists
+ * @returns {any[]}
+ */
+function firstOfEach(key, lists) {
+  const found = new Map();
+  for (const entry of lists.flat()) if (!found.has(entry[key])) found.set(entry[key], entry);
+  return [...found.values()];
+}
+
+/**
+ * What a request is about: the capability that a server needs for it, the list that names it, and its name there.
+ *
+ * @param {ServerRequest["method"]} method
+ * @param {any} params
+ * @returns {[string, ListKind, string]}
+ */
+function subjectOf(method, params) {
+  if (method === "resources/read") return ["resources", "resources", params?.uri];
+  if (method === "prompts/get") return ["prompts", "prompts", params?.name];
+  const { uri, name } = params?.ref ?? {};
+  return uri === undefined ? ["completions", "prompts", name] : ["completions", "resourceTemplates", uri];
 }
 
 /**

@@ -3,7 +3,7 @@
 import { checkShown, checkUrl, mine, present, sessionsOf } from "./tab_access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
-import { flag, integer, invalid, optionalText, text, texts } from "./params.js";
+import { flag, integer, invalid, object, optionalText, text, texts } from "./params.js";
 import { pause } from "./pauses.js";
 import { closingOf } from "./session_ends.js";
 import { Code, WireError } from "./wire.js";
@@ -37,6 +37,8 @@ const CLOSING_MS = 5_000;
 /** For a window to come into another state. */
 const RESTATING_MS = 1_000;
 const LOOKING_MS = 20;
+/** What may be asked of a page's MCP server. Its lists are announced. */
+const SERVER_REQUESTS = new Set(["resources/read", "prompts/get", "completion/complete"]);
 const WINDOW_STATES = new Set(["normal", "maximized", "minimized", "fullscreen"]);
 
 /**
@@ -88,6 +90,8 @@ function working(browser) {
     "browser/ask": (params, { signal }) => browser.prompts.ask(params, signal),
     "browser/approvals": (params, { signal }) => browser.approvals.watch(params, signal),
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
+    "browser/mcp": (params, asked) => askServer(frames, params, asked),
+    "browser/watchResource": (params, asked) => watchResource(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
     createTab: (params, asked) => createTab(browser, params, asked),
     activateTab: async (params, asked) => {
@@ -126,21 +130,66 @@ function working(browser) {
  * @param {any} params
  * @param {Asked} asked
  */
-function executeTool(frames, params, { id, signal, notify, ask }) {
+function executeTool(frames, params, asked) {
   const call = {
-    tabId: integer(params, "tabId"),
-    frameId: integer(params, "frameId"),
-    documentId: text(params, "documentId"),
+    ...documentAddress(params),
     toolName: text(params, "toolName"),
     args: params.args ?? {},
     wantsProgress: flag(params, "wantsProgress"),
   };
-  return frames.execute(call, {
+  return frames.execute(call, hearing(asked));
+}
+
+/**
+ * Send a request to a page's own MCP server.
+ *
+ * @param {Frames} frames
+ * @param {any} params
+ * @param {Asked} asked
+ */
+function askServer(frames, params, asked) {
+  const method = text(params, "method");
+  if (!SERVER_REQUESTS.has(method)) throw invalid(`method is ${[...SERVER_REQUESTS].join(", ")}, not ${method}.`);
+  const wantsProgress = flag(params, "wantsProgress");
+  return frames.ask({ ...documentAddress(params), method, params: object(params, "params"), wantsProgress }, hearing(asked));
+}
+
+/**
+ * @param {Frames} frames
+ * @param {any} params
+ * @param {Asked} asked
+ */
+function watchResource(frames, params, { id, signal, notify }) {
+  return frames.watch(
+    { ...documentAddress(params), uri: text(params, "uri") },
+    {
+      connection: connectionOf(id),
+      signal,
+      onActive: () => notify("browser/watching", {}),
+      onUpdated: (uri) => notify("browser/resourceUpdated", { uri }),
+    },
+  );
+}
+
+/** @param {any} params */
+function documentAddress(params) {
+  const [tabId, frameId] = [integer(params, "tabId"), integer(params, "frameId")];
+  return { tabId, frameId, documentId: text(params, "documentId") };
+}
+
+/** What a running request may say to its client. @param {Asked} asked */
+function hearing({ id, signal, notify, ask }) {
+  return {
     id,
     signal,
-    onProgress: (progress) => notify("browser/progress", progress),
-    onQuestion: (question) => ask("browser/elicitConfirmation", question),
-  });
+    onProgress: (/** @type {object} */ progress) => notify("browser/progress", progress),
+    onQuestion: (/** @type {object} */ question) => ask("browser/elicitConfirmation", question),
+  };
+}
+
+/** The client connection that a request came over, as its id says. @param {string} id */
+function connectionOf(id) {
+  return id.slice(0, id.lastIndexOf(":"));
 }
 
 /**
@@ -155,7 +204,7 @@ async function setSiteRules(siteRules, params, { id }) {
     deny: patterns(each, "deny"),
     allow: each.allow === undefined ? null : patterns(each, "allow"),
   }));
-  await siteRules.setRules(id.slice(0, id.lastIndexOf(":")), rules);
+  await siteRules.setRules(connectionOf(id), rules);
   return {};
 }
 

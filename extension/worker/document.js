@@ -5,10 +5,11 @@
  *
  * Between content script and worker, on the port named `FRAME_PORT`:
  *
- * @typedef {{ type: "register-tools" | "tools-updated", tools: unknown[], via: Record<string, unknown>,
- *   leftOut: number, delegated?: boolean, serverInfo?: object, capabilities?: object }} ToolsMessage content script →
- *   worker, whole lists; `leftOut`: how many tools are not in it, for their size; `delegated`: the frame has the
- *   permission policy `tools`
+ * @typedef {{ type: "register-tools" | "tools-updated", tools: unknown[], prompts?: unknown[],
+ *   resourceTemplates?: unknown[], resources?: unknown[], via: Record<string, unknown>,
+ *   leftOut: Record<string, number>, delegated?: boolean, serverInfo?: object, capabilities?: object }} ToolsMessage
+ *   content script → worker, whole lists; `leftOut`: how many entries are not in them, for their size; `delegated`: the
+ *   frame has the permission policy `tools`
  * @typedef {{ type: "tool-result", requestId: string, data: { success: boolean, payload: any } }} ResultMessage
  * @typedef {{ type: "tool-result", requestId: string, error: { code: number, message: string, handed: boolean } }
  *   } FailureMessage
@@ -16,6 +17,11 @@
  *   now; a navigation that follows is its outcome
  * @typedef {{ type: "tool-progress", requestId: string, progress: number, total?: number, message?: string }
  *   } ProgressMessage
+ * @typedef {{ type: "resource-watched" | "resource-unwatched", uri: string }
+ *   | { type: "resource-rejected", uri: string, error: { code: number, message: string, handed: boolean } }
+ *   | { type: "resource-updated", uri: string, watched: string }} WatchMessage `resource-watched`: its changes are
+ *   reported from now on; `resource-unwatched`: they are not any more; `resource-updated`: `uri` has changed, which is
+ *   `watched` or a part of it
  * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
  * @typedef {{ type: "frame-visible" }} VisibleMessage
  * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
@@ -24,11 +30,14 @@
  * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a child frame has sent this
  * @typedef {{ type: "to-server", payload: any }} ToServerMessage
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
- * @typedef {ToolsMessage | ResultMessage | FailureMessage | SubmittedMessage | ProgressMessage
+ * @typedef {ToolsMessage | ResultMessage | FailureMessage | SubmittedMessage | ProgressMessage | WatchMessage
  *   | PageNotificationMessage | VisibleMessage | QuestionMessage | FindParentMessage | ChildMessage | ToServerMessage
  *   | FromChildMessage } FrameMessage
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
+ * @typedef {{ type: "ask-server", requestId: string, method: string, params: any, wantsProgress: boolean }
+ *   } AskMessage answered by `tool-result`; where it failed, its payload is the JSON-RPC error
+ * @typedef {{ type: "watch-resource" | "unwatch-resource", uri: string }} WatchCommand
  * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
  * @typedef {{ type: "host-status", missing: boolean }} StatusMessage
  * @typedef {{ type: "question-answer", questionId: string, result?: ElicitResult,
@@ -37,20 +46,20 @@
  * @typedef {{ type: "frame-hosted", hosted: boolean }} HostedMessage the parent's script speaks to our server for us
  * @typedef {{ type: "to-child", nonce: string, origin: string, payload: any }} ToChildMessage
  * @typedef {{ type: "from-server", payload: any }} FromServerMessage
- * @typedef {ExecuteMessage | CancelMessage | StatusMessage | AnswerMessage | NonceMessage | HostedMessage
+ * @typedef {ExecuteMessage | AskMessage | WatchCommand | CancelMessage | StatusMessage | AnswerMessage | NonceMessage | HostedMessage
  *   | ToChildMessage | FromServerMessage} WorkerMessage
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 
 import { waitSubmissionOutcome } from "./form_submission.js";
 import { isTooLarge } from "./host_connection.js";
-import { fitLabel, fitQuestion, fitTools } from "./tool_list.js";
+import { ResourceWatches } from "./resource_watches.js";
+import { fitLabel, fitOffer, fitQuestion } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 
 /**
- * @import { Tool, Via } from "./wire.js"
- * @typedef {{ tools: Tool[], via: Record<string, Via>, serverInfo?: object, capabilities?: object, notice?: string
- *   }} Offer
+ * @import { Lists, Via } from "./wire.js"
+ * @typedef {Lists & { via: Record<string, Via>, serverInfo?: object, capabilities?: object, notice?: string }} Offer
  * @typedef {{ progress: number, total?: number, message?: string }} Progress
  * @typedef {{ success: boolean, payload: any }} Executed
  * @typedef {{ message: string, requestedSchema?: object }} Question
@@ -58,20 +67,26 @@ import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
  * @typedef {{ onProgress: (progress: Progress) => void, onQuestion: (question: Question) => Promise<any> }} Hearing
  * @typedef {{ id: string, signal: AbortSignal } & Hearing} Asked
  * @typedef {{ resolve: (executed: Executed | Promise<Executed>) => void, reject: (error: WireError) => void,
- *   isSubmitted: boolean, asking: boolean, questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing
- *   } Call `isSubmitted`: its form has reached the page; `asking`: a question of it is open; `questions`: how many more
+ *   isOfServer: boolean, isSubmitted: boolean, asking: boolean, questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing
+ *   } Call `isOfServer`: a request to the page's server, and no tool; `isSubmitted`: its form has reached the page; `asking`: a question of it is open; `questions`: how many more
  *   it may ask
  */
 
 export const FRAME_PORT = "mcpb-frame";
-/** What content scripts may fail a call with. @type {Set<number>} */
-const CONTENT_CODES = new Set([Code.TOO_LARGE, Code.NAVIGATED, Code.NO_LONGER_OFFERED]);
+/** What content scripts may fail a call or a watch with. @type {Set<number>} */
+const CONTENT_CODES = new Set([
+  Code.INVALID_PARAMS,
+  Code.TIMED_OUT,
+  Code.TOO_LARGE,
+  Code.NAVIGATED,
+  Code.NO_LONGER_OFFERED,
+]);
 /** Questions of one call to the user. */
 const MOST_QUESTIONS = 8;
 /** Of what a content script calls its question. */
 const LONGEST_QUESTION_ID = 64;
 
-const ABANDONED = "The page navigated or was closed while the tool was running.";
+const ABANDONED = "The page navigated or was closed before it answered.";
 
 export class Frame {
   /** What it offers, as the wire has it; null: not known yet. @type {Offer | null} */
@@ -90,6 +105,7 @@ export class Frame {
   pace = new PageBounds.Pace();
   /** @type {Map<string, Call>} */
   #calls = new Map();
+  watches = new ResourceWatches((type, uri) => this.post({ type, uri }));
 
   /**
    * @param {chrome.runtime.Port} port
@@ -126,13 +142,13 @@ export class Frame {
   }
 
   /** Take a whole list of tools. @param {ToolsMessage} message */
-  list({ tools, via, leftOut, delegated, ...labels }) {
+  list({ via, leftOut, delegated, ...given }) {
     this.delegated = delegated === true;
-    const fit = fitTools(Array.isArray(tools) ? tools : [], isObject(via) ? via : {}, leftOut);
-    const [serverInfo, capabilities] = [fitLabel(labels.serverInfo), fitLabel(labels.capabilities)];
+    const fit = fitOffer(/** @type {Record<string, unknown>} */ (given), isObject(via) ? via : {}, leftOut);
+    const [serverInfo, capabilities] = [fitLabel(given.serverInfo), fitLabel(given.capabilities)];
     this.via = fit.via;
     this.offer = {
-      tools: fit.tools,
+      ...fit.lists,
       via: Object.fromEntries(fit.via),
       ...(serverInfo && { serverInfo }),
       ...(capabilities && { capabilities }),
@@ -149,12 +165,35 @@ export class Frame {
    * @returns {Promise<Executed>} never settles once `signal` has fired: the page was notified
    * @throws {WireError}
    */
-  execute({ toolName, args, wantsProgress }, { id, signal, ...hearing }) {
+  execute({ toolName, args, wantsProgress }, asked) {
+    return this.#run({ type: "execute-tool", requestId: asked.id, toolName, args, wantsProgress }, args, asked);
+  }
+
+  /**
+   * Send a request to its page server.
+   *
+   * @param {{ method: string, params: any, wantsProgress: boolean }} request
+   * @param {Asked} asked
+   * @returns {Promise<Executed>} as `execute`; the payload of a failure is the server's JSON-RPC error
+   * @throws {WireError}
+   */
+  ask({ method, params, wantsProgress }, asked) {
+    return this.#run({ type: "ask-server", requestId: asked.id, method, params, wantsProgress }, params, asked);
+  }
+
+  /**
+   * @param {ExecuteMessage | AskMessage} message
+   * @param {unknown} args the part of it that may be long
+   * @param {Asked} asked
+   * @returns {Promise<Executed>}
+   */
+  #run(message, args, { id, signal, ...hearing }) {
     /** @type {PromiseWithResolvers<Executed>} */
     const { promise, resolve, reject } = Promise.withResolvers();
-    this.#hand({ type: "execute-tool", requestId: id, toolName, args, wantsProgress });
+    this.#hand(message, args);
     const pace = new PageBounds.Pace();
-    const fresh = { isSubmitted: false, asking: false, questions: MOST_QUESTIONS, pace };
+    const isOfServer = message.type === "ask-server";
+    const fresh = { isOfServer, isSubmitted: false, asking: false, questions: MOST_QUESTIONS, pace };
     this.#calls.set(id, { resolve, reject, ...hearing, ...fresh });
     signal.addEventListener("abort", () => {
       if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
@@ -169,7 +208,10 @@ export class Frame {
     this.#calls.delete(message.requestId);
     if ("error" in message) return this.#fail(call, failure(message.error));
     const { success, payload } = message.data ?? {};
-    call.resolve(success === true ? { success, payload } : { success: false, payload: String(payload) });
+    if (success === true) return call.resolve({ success, payload });
+    if (!call.isOfServer) return call.resolve({ success: false, payload: String(payload) });
+    if (isObject(payload)) return call.resolve({ success: false, payload: errorOf(payload) });
+    call.reject(new WireError(Code.INTERNAL_ERROR, String(payload), { handed: true }));
   }
 
   /** A call's form reaches the page. @param {SubmittedMessage} message */
@@ -245,6 +287,7 @@ export class Frame {
   abandonCalls(why = new WireError(Code.NAVIGATED, ABANDONED, { handed: true })) {
     for (const call of this.#calls.values()) this.#fail(call, why);
     this.#calls.clear();
+    this.watches.endAll();
   }
 
   /** Say something that may get lost. @param {WorkerMessage} message */
@@ -257,15 +300,16 @@ export class Frame {
   }
 
   /**
-   * @param {ExecuteMessage} message
+   * @param {ExecuteMessage | AskMessage} message
+   * @param {unknown} args
    * @throws {WireError} it did not reach the page
    */
-  #hand(message) {
+  #hand(message, args) {
     try {
       this.port.postMessage(message);
     } catch (error) {
       if (isTooLarge(error)) {
-        const bytes = jsonBytes(message.args);
+        const bytes = jsonBytes(args);
         throw refusal(Code.TOO_LARGE, `Arguments of ${bytes} bytes are more than a page can be given.`);
       }
       throw refusal(Code.NAVIGATED, "The page that offered this tool has just gone. List the tools again.");
@@ -299,10 +343,16 @@ function elicited(result) {
 }
 
 /** @param {FailureMessage["error"]} error as a content script wrote it */
-function failure(error) {
+export function failure(error) {
   const { code, message, handed } = isObject(error) ? error : { code: Code.INTERNAL_ERROR, message: "", handed: true };
   const known = CONTENT_CODES.has(Number(code)) ? Number(code) : Code.INTERNAL_ERROR;
   return new WireError(known, String(message), { handed: handed !== false });
+}
+
+/** A page server's JSON-RPC error. @param {Record<string, unknown>} given */
+function errorOf({ code, message, data }) {
+  const number = Number.isSafeInteger(code) ? Number(code) : Code.INTERNAL_ERROR;
+  return { code: number, message: String(message), ...(data !== undefined && { data }) };
 }
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */

@@ -6,13 +6,15 @@
  */
 
 import { ALL_BYTES, AnnouncementQuota, TAB_BYTES } from "./announcement_quota.js";
-import { Frame, refusal } from "./document.js";
+import { failure, Frame, refusal } from "./document.js";
 import { Iframes } from "./iframe_servers.js";
 import { noAccess } from "./host_permissions.js";
 import { onPortEnd } from "./port_end.js";
 import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
+ * @typedef {{ tabId: number, frameId: number, documentId: string }} FrameAddress
+ * @import { Watcher } from "./resource_watches.js"
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./document.js"
  * @import { Link } from "./host_connection.js"
  * @import { OpenedSites } from "./opened_sites.js"
@@ -31,9 +33,9 @@ const CROWDED_OUT = Object.freeze({
   tools: [],
   via: {},
   notice:
-    "The tools of this frame are left out: the lists of a tab's frames may hold " +
+    "What this frame offers is left out: the lists of a tab's frames may hold " +
     `${TAB_BYTES / 1024} KiB together, and those of all tabs ${ALL_BYTES / 1024} KiB; ` +
-    `each tool takes at least ${PageBounds.TOOL_BYTES / 1024} KiB.`,
+    `each entry takes at least ${PageBounds.ENTRY_BYTES / 1024} KiB.`,
 });
 
 export class Frames {
@@ -134,14 +136,45 @@ export class Frames {
    * @throws {WireError}
    */
   execute(call, asked) {
-    return this.#offering(call).execute(call, asked);
+    const frame = this.#usable(call);
+    if (!frame.offers(call.toolName)) {
+      const what = `The page does not offer ${call.toolName} any more. List the tools again.`;
+      throw refusal(Code.NO_LONGER_OFFERED, what);
+    }
+    return frame.execute(call, asked);
   }
 
   /**
-   * @param {{ tabId: number, frameId: number, documentId: string, toolName: string }} call
+   * Send a request to the page server of a document.
+   *
+   * @param {FrameAddress & { method: string, params: any, wantsProgress: boolean }} request
+   * @param {Asked} asked
+   * @returns {Promise<Executed>}
+   * @throws {WireError}
+   */
+  ask(request, asked) {
+    return this.#usable(request).ask(request, asked);
+  }
+
+  /**
+   * Watch a resource of a document's page server.
+   *
+   * @param {FrameAddress & { uri: string }} watched
+   * @param {Watcher} watcher
+   * @returns {Promise<{}>} at the end of the watch
+   * @throws {WireError}
+   */
+  watch(watched, watcher) {
+    return this.#usable(watched).watches.watch(watched.uri, watcher);
+  }
+
+  /**
+   * The document that a request names, if a client may use it now.
+   *
+   * @param {FrameAddress} address
    * @returns {Frame}
    */
-  #offering({ tabId, frameId, documentId, toolName }) {
+  #usable({ tabId, frameId, documentId }) {
     if (!this.tabs.get(tabId)) throw refusal(Code.NO_SUCH_TAB, `There is no tab ${tabId} any more.`);
     const frame = this.#frames.get(`${tabId}:${frameId}`);
     if (frame?.documentId !== documentId) {
@@ -156,9 +189,6 @@ export class Frames {
       if (this.consent.uses.of(site) === "off") {
         throw refusal(Code.NOT_ALLOWED, `The user has turned off the page tools of ${site} in the popup.`);
       }
-    }
-    if (!frame.offers(toolName)) {
-      throw refusal(Code.NO_LONGER_OFFERED, `The page does not offer ${toolName} any more. List the tools again.`);
     }
     return frame;
   }
@@ -224,6 +254,14 @@ export class Frames {
         return frame.markSubmitted(message);
       case "tool-progress":
         return frame.progress(message);
+      case "resource-watched":
+        return frame.watches.activated(message.uri);
+      case "resource-rejected":
+        return frame.watches.rejected(message.uri, failure(message.error));
+      case "resource-updated":
+        return frame.watches.updated(String(message.uri), message.watched);
+      case "resource-unwatched":
+        return frame.watches.ended(message.uri);
       case "page-notification":
         return this.#notify(frame, message);
       case "page-question":

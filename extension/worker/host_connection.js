@@ -84,7 +84,7 @@ export function isTooLarge(error) {
 function tooLarge(bytes) {
   return new WireError(
     Code.TOO_LARGE,
-    `The result has ${bytes} bytes; at most ${FROM_BROWSER_BYTES} can be passed on. Ask the tool for less.`,
+    `The result has ${bytes} bytes; at most ${FROM_BROWSER_BYTES} can be passed on. Ask for less.`,
     { handed: true },
   );
 }

@@ -17,7 +17,7 @@ import { Code, notification, WireError } from "./wire.js";
  */
 
 /** Requests that only wait for news: they last as long as their client. */
-const WATCHES = new Set(["browser/approvals", "subscribeCDP"]);
+const WATCHES = new Set(["browser/approvals", "browser/watchResource", "subscribeCDP"]);
 
 export class Calls {
   /** @type {WeakMap<Link, Map<string | number, AbortController>>} */

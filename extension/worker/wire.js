@@ -9,6 +9,8 @@
  *   handedOver: boolean, lastAccessed: number, incognito: boolean, discarded: boolean, errorPage: boolean, documentId: string }} Tab
  *   `documentId`: of the main frame; empty where the browser names none (Firefox)
  * @typedef {{ name: string } & Record<string, unknown>} Tool an MCP Tool, as the page gave it
+ * @typedef {{ tools: Tool[], prompts?: object[], resourceTemplates?: object[], resources?: object[] }} Lists of a frame,
+ *   as the page gave them; an empty one but that of tools is absent
  * @typedef {"webmcp" | "mcp-b" | "polyfill"} Via who runs a tool
  * @typedef {{ id: string, title?: string, client: { name: string, version?: string } }} Session
  * @typedef {{ connection: string, pid: number, version: string, sessions: Session[] }} Client

@@ -20,6 +20,7 @@ class Kind(enum.IntEnum):
     TOOLS_GONE = enum.auto()
     PAGE_NEWS = enum.auto()
     PROGRESS = enum.auto()
+    RESOURCE_UPDATED = enum.auto()
 
 
 class AnnouncementKey(NamedTuple):

@@ -312,7 +312,7 @@ Via = Literal["webmcp", "mcp-b", "polyfill"]
 
 
 class FrameTools(FrameAddress, kw_only=True):
-    """A frame's whole list of tools, byte for byte as the page gave them."""
+    """What a frame offers: its four lists whole, each entry byte for byte as the page gave it."""
 
     origin: str
     url: str = ""
@@ -322,6 +322,12 @@ class FrameTools(FrameAddress, kw_only=True):
     tools: list[msgspec.Raw]
     via: dict[str, str] = {}
     """By tool name: where the tool came from, and so who runs it: a `Via`, or one that came later."""
+    resources: list[msgspec.Raw] = []
+    """MCP Resources."""
+    resource_templates: list[msgspec.Raw] = []
+    """MCP ResourceTemplates."""
+    prompts: list[msgspec.Raw] = []
+    """MCP Prompts."""
     notice: str = ""
     """Says what was left out and why."""
     opened: bool = False
@@ -395,6 +401,17 @@ class ElicitConfirmation(Wire, kw_only=True):
     requested_schema: RawOrUnset = msgspec.UNSET
 
 
+class Watching(Wire, kw_only=True):
+    """A `browser/watchResource` is active: changes are reported from now on."""
+
+
+class ResourceUpdated(Wire, kw_only=True):
+    """A watched resource, or a part of it, has changed."""
+
+    uri: str
+    """The page's own."""
+
+
 class PageRequest(Wire, kw_only=True):
     """Another request of a page server to its client (sampling, roots)."""
 
@@ -442,13 +459,24 @@ class CallTool(Asked, kw_only=True):
 
 
 class PageMcp(Asked, kw_only=True):
-    """An MCP request to the page server of a frame."""
+    """MCP request to a page's server: `resources/read`, `prompts/get` or `completion/complete`."""
 
     tab_id: int
     frame_id: int
     document_id: str
     method: str
-    params: RawOrUnset = msgspec.UNSET
+    params: msgspec.Raw
+    wants_progress: bool = False
+
+
+class WatchResource(Asked, kw_only=True):
+    """Report changes of a page's resource until this is cancelled, or its document or server is gone."""
+
+    tab_id: int
+    frame_id: int
+    document_id: str
+    uri: str
+    """The page's own."""
 
 
 class SessionRules(Wire, kw_only=True):
@@ -742,11 +770,14 @@ METHODS: dict[str, Method] = {
         Method("browser/pageNotification", "extension → clients", PageNotification),
         Method("browser/progress", "extension → asker", Progress),
         Method("browser/cdpEvent", "extension → asker", CdpEvent),
+        Method("browser/watching", "extension → asker", Watching),
+        Method("browser/resourceUpdated", "extension → asker", ResourceUpdated),
         Method("browser/elicitConfirmation", "extension → asker", ElicitConfirmation, Anything),
         Method("browser/pageRequest", "extension → asker", PageRequest, Anything),
         Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
         Method("browser/callTool", "client → extension", CallTool, Anything),
-        Method("browser/mcp", "client → extension", PageMcp, Anything),
+        Method("browser/mcp", "client → extension", PageMcp, Executed),
+        Method("browser/watchResource", "client → extension", WatchResource, Nothing),
         Method("browser/siteRules", "client → extension", SiteRules, Nothing),
         Method("getTabs", "client → extension", Asked, Tabs),
         Method("createTab", "client → extension", CreateTab, CreatedTab),

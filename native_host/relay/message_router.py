@@ -35,6 +35,8 @@ _bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
 
 _REFUSALS_WAIT_BELOW = 10_000
 """Queued messages for the browser above which its own requests are dropped instead of rejected."""
+_REPORTS = {"browser/progress": Kind.PROGRESS, "browser/resourceUpdated": Kind.RESOURCE_UPDATED}
+"""Messages about a request of which only the latest matters to a slow client."""
 
 
 class Delivery(NamedTuple):
@@ -256,8 +258,8 @@ class MessageRouter:
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)
         said = (jsonrpc.address_to(message, asker.raw_id),)
-        is_report = message.method == "browser/progress"
-        meta = AnnouncementMeta(AnnouncementKey(Kind.PROGRESS, which=shared)) if is_report else None
+        kind = _REPORTS.get(message.method)
+        meta = AnnouncementMeta(AnnouncementKey(kind, which=shared)) if kind else None
         return [Delivery(asker.connection, said, meta=meta)]
 
     def _refuse_browser(self, raw_id: bytes, code: Code, text: str) -> None:

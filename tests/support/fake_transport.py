@@ -133,6 +133,7 @@ def browser_hello(profile: str = "p1", label: str = "") -> wire.BrowserHello:
         extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version="0.2.0"),
         browser=wire.BrowserInfo(brand="Chromium", version="156"),
         profile=wire.Profile(id=profile, label=label),
+        capabilities=wire.Capabilities(commands=["browser/mcp", "browser/watchResource"]),
     )
 
 

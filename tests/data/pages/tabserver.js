@@ -1,6 +1,9 @@
 // The page end of MCP-B's tab transport, by hand, or with `parent` that of its iframe transport, which answers the
-// parent window alone. Offers the tools in `offered` and no others.
-function startServer(offered, { name = "by hand", listChanged = true, about = {}, parent = false } = {}) {
+// parent window alone. Offers the tools in `offered` and no others, and answers more methods with `more`.
+function startServer(
+  offered,
+  { name = "by hand", listChanged = true, about = {}, parent = false, capabilities = {}, more = {} } = {},
+) {
   const [channel, client] = parent ? ["mcp-iframe", window.parent] : ["mcp-default", window];
   const running = new Map();
   const asked = new Map();
@@ -28,11 +31,16 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
 
   const answers = {
     initialize: ({ protocolVersion }) => ({
-      result: { protocolVersion, capabilities: { tools: { listChanged } }, serverInfo: { name, version: "1", ...about } },
+      result: {
+        protocolVersion,
+        capabilities: { tools: { listChanged }, ...capabilities },
+        serverInfo: { name, version: "1", ...about },
+      },
     }),
     "tools/list": () => ({
       result: { tools: [...offered].map(([toolName, { run, ...tool }]) => ({ name: toolName, ...tool })) },
     }),
+    ...more,
   };
 
   async function received({ source, data }) {
@@ -44,7 +52,7 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
     if (method === "initialize") window.client = params;
     if (method === "notifications/cancelled") return running.get(params.requestId)?.abort();
     if (id === undefined) return;
-    const answer = method === "tools/call" ? await call(id, params) : answers[method]?.(params);
+    const answer = method === "tools/call" ? await call(id, params) : await answers[method]?.(params);
     const isCancelled = method === "tools/call" && answer.result?.content?.[0]?.text === "cancelled";
     if (!isCancelled)
       send({ jsonrpc: "2.0", id, ...(answer ?? { error: { code: -32601, message: `unknown ${method}` } }) });
@@ -54,6 +62,7 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
   send("mcp-server-ready");
   return {
     changed: () => send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" }),
+    notify: (method, params) => send({ jsonrpc: "2.0", method, params }),
     log: (words) => send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: words } }),
     // A request to the client; resolves to its response. The newest response is also in `window.answer`.
     request: (requestMethod, params) =>
@@ -62,6 +71,7 @@ function startServer(offered, { name = "by hand", listChanged = true, about = {}
         asked.set(id, (response) => resolve((window.answer = response)));
         send({ jsonrpc: "2.0", id, method: requestMethod, params });
       }),
+    vanish: () => window.removeEventListener("message", received),
     stop: () => {
       window.removeEventListener("message", received);
       send("mcp-server-stopped");

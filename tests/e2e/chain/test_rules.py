@@ -194,7 +194,12 @@ async def test_what_the_browser_can_be_commanded_is_no_tool() -> None:
     transport.happen(DiscoveryFinished())
     transport.connect("h1", hello, *one_page("getCart"))
     listed = [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))]
-    assert listed == ["list_page_tools", "call_page_tool", "website_tool_shop_example_tab1_getCart"]
+    assert listed == [
+        "list_page_tools",
+        "call_page_tool",
+        "read_resource",
+        "website_tool_shop_example_tab1_getCart",
+    ]
 
 
 @pytest.fixture
@@ -277,6 +282,19 @@ MALFORMED: list[Any] = [
     {"type": "page-question", "questionId": "q", "message": None},
     {"type": "child-frame", "nonce": {}},
     {"type": "to-server"},
+    {"type": "resource-watched"},
+    {"type": "resource-updated", "uri": {}},
+    {"type": "resource-updated", "uri": "cart://1"},
+    {"type": "resource-rejected", "uri": 7, "message": {}},
+    {"type": "resources-unwatched", "uri": []},
+    {
+        "type": "tools-updated",
+        "tools": [],
+        "via": {},
+        "resources": 7,
+        "prompts": [[]],
+        "resourceTemplates": {},
+    },
     {"type": "from-child", "nonce": None},
 ]
 
@@ -287,7 +305,7 @@ async def test_what_no_content_script_says_is_ignored_and_the_next_message_is_he
     world = await IsolatedWorld.of(browser, shop)
     assert await world.evaluate(PORT_OF_THE_CONTENT_SCRIPT) == "mcpb-frame"
     await world.evaluate(f"{json.dumps(MALFORMED)}.forEach((message) => port.postMessage(message))")
-    sound = {"type": "tools-updated", "tools": [{"name": "sound"}], "via": {"sound": "mcp-b"}, "leftOut": 0}
+    sound = {"type": "tools-updated", "tools": [{"name": "sound"}], "via": {"sound": "mcp-b"}, "leftOut": {}}
     await world.evaluate(f"port.postMessage({json.dumps(sound)})")
     frame = await client.until_offered("sound")
     assert frame["tools"] == [{"name": "sound"}]
@@ -318,7 +336,7 @@ async def test_what_a_content_script_says_of_where_it_lives_is_not_believed(
     world = await IsolatedWorld.of(browser, shop)
     await world.evaluate(PORT_OF_THE_CONTENT_SCRIPT)
     bank = {"origin": "https://bank.example", "url": "https://bank.example/", "title": "Bank", "tabId": 1}
-    claim = {"type": "tools-updated", "tools": [{"name": "pay"}], "via": {}, "leftOut": 0, **bank}
+    claim = {"type": "tools-updated", "tools": [{"name": "pay"}], "via": {}, "leftOut": {}, **bank}
     claim |= {"frameId": 9, "documentId": "another"}
     await world.evaluate(f"port.postMessage({json.dumps(claim)})")
     frame = await client.until_offered("pay")

@@ -360,11 +360,11 @@ class TestModules:
         assert deep == [False, True, True]
 
     def test_a_frame_s_list_is_bounded_and_says_what_was_left_out(self, modules: Tab) -> None:
-        fit = modules.evaluate("""load("tool_list.js").then(({ fitTools }) => {
-            const { tools, via, notice } = fitTools(
-                [{ name: "a", description: "x".repeat(700000) },
+        fit = modules.evaluate("""load("tool_list.js").then(({ fitOffer }) => {
+            const { lists: { tools }, via, notice } = fitOffer(
+                { tools: [{ name: "a", description: "x".repeat(700000) },
                  { name: "b", description: "x".repeat(700000) }, { name: "c", extra: 1 },
-                 { name: "c" }, { name: "" }, 7, null],
+                 { name: "c" }, { name: "" }, 7, null] },
                 { a: "mcp-b", c: "made up" });
             return { tools, via: Object.fromEntries(via), notice };
         })""")
@@ -377,18 +377,79 @@ class TestModules:
         kept, notice, taken = modules.evaluate("""load("document.js").then(({ Frame }) => {
             const frame = new Frame({}, 1, {});
             const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
-            frame.list({ tools, via: {}, leftOut: 0 });
+            frame.list({ tools, via: {}, leftOut: {} });
             return [frame.tools.length, frame.offer.notice, frame.bytes];
         })""")
         assert kept == 1024
         assert notice.startswith("1976 of this page's 3000 tools are left out")
-        assert "each tool takes at least 1 KiB" in notice
+        assert "each entry takes at least 1 KiB" in notice
         assert taken == wire.MIB  # so that a tab's room of four is full with 4096 of them
 
     def test_what_a_content_script_left_out_is_counted_too(self, modules: Tab) -> None:
-        notice = modules.evaluate("""load("tool_list.js").then(({ fitTools }) =>
-            fitTools([{ name: "a" }, { name: "" }], {}, 7).notice)""")
+        notice = modules.evaluate("""load("tool_list.js").then(({ fitOffer }) =>
+            fitOffer({ tools: [{ name: "a" }, { name: "" }] }, {}, { tools: 7, resources: "many" })
+                .notice)""")
         assert notice.startswith("8 of this page's 9 tools are left out")
+
+    def test_the_four_lists_share_one_mib_in_which_tools_come_first(self, modules: Tab) -> None:
+        counts, notice = modules.evaluate("""load("tool_list.js").then(({ fitOffer }) => {
+            const many = (key, count) => Array.from({ length: count }, (_, n) => ({ [key]: `x://${n}` }));
+            const { lists, notice } = fitOffer({
+                resources: many("uri", 600), resourceTemplates: many("uriTemplate", 200),
+                prompts: many("name", 200), tools: many("name", 200), other: many("name", 9) }, {}, {});
+            const counts = Object.fromEntries(
+                Object.entries(lists).map(([kind, list]) => [kind, list.length]));
+            return [counts, notice];
+        })""")
+        assert counts == {"tools": 200, "prompts": 200, "resourceTemplates": 200, "resources": 424}
+        assert notice.startswith("176 of this page's 600 resources are left out")
+
+    @pytest.mark.parametrize(
+        ("uri", "whole", "is_part"),
+        [
+            ("cart://1", "cart://1", True),
+            ("cart://1/items", "cart://1", True),
+            ("cart://1?page=2", "cart://1", True),
+            ("cart://10", "cart://1", False),
+            ("dir://a/b", "dir://a/", True),
+            ("cart://", "cart://1", False),
+        ],
+    )
+    def test_a_part_of_a_resource_begins_behind_it(
+        self, modules: Tab, uri: str, whole: str, is_part: bool
+    ) -> None:
+        asked = f"load('wire.js').then(() => PageBounds.isPartOf({json.dumps(uri)}, {json.dumps(whole)}))"
+        assert modules.evaluate(asked) is is_part
+
+    def test_watchers_of_a_resource_share_one_subscription_which_ends_with_the_last(
+        self, modules: Tab
+    ) -> None:
+        told, heard, ends = (
+            modules.evaluate("""load("resource_watches.js").then(async ({ ResourceWatches }) => {
+            const told = [], heard = [];
+            const watches = new ResourceWatches((type, uri) => told.push(`${type} ${uri}`));
+            const stops = ["a", "b", "c"].map(() => new AbortController());
+            const watch = (uri, at) => watches.watch(uri, { connection: "1", signal: stops[at].signal,
+                onActive: () => heard.push(`${at} active`),
+                onUpdated: (part) => heard.push(`${at} ${part}`) });
+            const ended = [watch("x://1", 0), watch("x://1", 1), watch("x://1/a", 2)];
+            watches.activated("x://1");
+            watches.updated("x://1/a", "x://1");
+            watches.updated("x://10", "x://1"); // is no part of it
+            stops[0].abort();
+            stops[1].abort();
+            watches.endAll();
+            return [told, heard, await Promise.race(ended)];
+        })""")
+        )
+        assert told == [
+            "watch-resource x://1",
+            "watch-resource x://1/a",
+            "unwatch-resource x://1",
+            "unwatch-resource x://1/a",
+        ]
+        assert heard == ["0 active", "1 active", "0 x://1/a", "1 x://1/a"]
+        assert ends == {}
 
     def test_a_tab_that_comes_changes_or_goes_while_all_are_listed_is_told_as_it_is_afterwards(
         self, modules: Tab
