@@ -140,6 +140,7 @@ def _set_config(
         terms,
         call_s=config.call_timeout_s,
         max_listed=config.max_listed_tools,
+        max_resource_bytes=config.max_resource_bytes,
         ask_in=config.browser.ask_in,
         closing=config.browser.closing,
     )
@@ -187,6 +188,7 @@ def _make_terms(config: Config) -> Terms:
         call_s=config.call_timeout_s,
         max_name=MAX_NAME if config.max_name == "auto" else config.max_name,
         max_listed=config.max_listed_tools,
+        max_resource_bytes=config.max_resource_bytes,
         policy=Policy(config.policy),
         pages=config.pages,
         asks_sites=config.browser.sites == "ask",

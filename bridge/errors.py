@@ -6,7 +6,8 @@ the tool may have run, what to do next. Only a name that was never offered is a 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,6 +59,19 @@ class UnknownToolError(Exception):
         self.name = name
 
 
+class NotOfferedError(Exception):
+    """Request for a resource or prompt that neither a page nor mcpb offers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+        """URI, or name of the prompt, as the client wrote it."""
+
+
+class PageServerError(CallError):
+    """A page's server answered a request with a JSON-RPC error. `detail` is its text behind the origin."""
+
+
 class _Words(NamedTuple):
     what: str
     then: str
@@ -83,6 +97,17 @@ _WORDS: dict[int, _Words] = {
     Code.WIRE_VERSION: _Words("mcpb and its extension have different versions", "Run `{mcpb} status`."),
     Code.NO_LONGER_OFFERED: _Words("The page no longer offers this tool", _AGAIN),
 }
+_LIST = "List what is offered again."
+_REQUEST_WORDS: dict[int, _Words] = {
+    Code.INVALID_PARAMS: _Words("Invalid request", "Correct it and ask again."),
+    Code.NO_SUCH_TAB: _Words("No such tab", _LIST),
+    Code.TIMED_OUT: _Words("The page did not answer in time", "Look at the page before you ask again."),
+    Code.NAVIGATED: _Words("The page went to another document", _LIST),
+    Code.RATE_LIMITED: _Words("Too many requests", "Wait, then ask again."),
+    Code.NO_LONGER_OFFERED: _Words("The page no longer offers this", _LIST),
+    Code.INTERNAL_ERROR: _Words("The page's answer is unusable", "Use another resource or prompt."),
+}
+"""Words for requests that call no tool, where they are others."""
 _OTHER = _Words("The browser reported an error", _LOOK)
 
 _DETAIL_CHARS = 500
@@ -94,13 +119,27 @@ def format_error(error: CallError) -> str:
     """Format a failed call for the user and the model."""
     has_run = _MAY_HAVE_RUN if error.handed else _DID_NOT_RUN
     if error.code == Code.PAUSED:
-        # Not the command that resumes: a model with a shell would run it.
-        then = f"Ask the user; they can resume {'it' if error.detail else 'you'} in the mcpb popup."
-        return f"{paused_sentence(error.detail)} {has_run} {error.then or then}"
+        return f"{paused_sentence(error.detail)} {has_run} {error.then or _resume(error.detail)}"
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
     stop = "" if detail.endswith("?") else "."
     return f"{words.what}{detail}{stop} {has_run} {error.then or _name_command(words.then)}"
+
+
+def format_request_error(error: CallError) -> str:
+    """Format a failed request for a resource, a prompt or a completion: unlike a call, it changes nothing."""
+    if isinstance(error, PageServerError):
+        return error.detail
+    if error.code == Code.PAUSED:
+        return f"{paused_sentence(error.detail)} {error.then or _resume(error.detail)}"
+    words = _REQUEST_WORDS.get(error.code) or _WORDS.get(error.code, _OTHER)
+    detail = f": {_one_line(error.detail)}" if error.detail else ""
+    return f"{words.what}{detail}. {error.then or _name_command(words.then)}"
+
+
+def _resume(site: str) -> str:
+    # Not the command that resumes: a model with a shell would run it.
+    return f"Ask the user; they can resume {'it' if site else 'you'} in the mcpb popup."
 
 
 def _name_command(text: str) -> str:
@@ -129,6 +168,7 @@ class ProtocolError(NamedTuple):
 
     code: int
     message: str
+    data: Mapping[str, Any] | None = None
 
 
 def to_mcp(error: Exception) -> ProtocolError:

@@ -55,6 +55,7 @@ LIVE_KEYS = frozenset(
     {
         "call_timeout_s",
         "max_listed_tools",
+        "max_resource_bytes",
         "calls_per_minute",
         "audit_arguments",
         "policy",

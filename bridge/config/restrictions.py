@@ -70,6 +70,7 @@ UNRESTRICTED = frozenset(
         "call_timeout_s",
         "max_name",
         "max_listed_tools",
+        "max_resource_bytes",
         "cached_days",
         "http.port",
         "http.socket",

@@ -15,6 +15,7 @@ from bridge import origins
 from bridge.hub.client_session import ToolSet
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import PolicyRules
+from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES
 from bridge.hub.public_names import MIN_NAME
 from bridge.hub.router import CALL_S
 from http_serving.host_header import is_host
@@ -188,6 +189,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Characters of a public name; `auto`: what the client's prefix leaves."""
     max_listed_tools: Count = 128
     """Limit of page tools that are listed one by one to a client; 0 is no limit."""
+    max_resource_bytes: Annotated[int, msgspec.Meta(ge=1)] = MAX_RESOURCE_BYTES
+    """Bytes of a resource of a page; a larger one is rejected."""
     calls_per_minute: Count = 0
     """For each client over stdio; 0 is no limit."""
     cached_days: Count = 30

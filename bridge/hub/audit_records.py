@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from bridge.errors import CallError, UnknownToolError
+from bridge.errors import CallError, NotOfferedError, UnknownToolError
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.tool_result import Answer
@@ -26,15 +27,18 @@ class Site(msgspec.Struct, frozen=True):
 
 
 NOWHERE = Site()
+CallKind = Literal["tool", "resource", "subscription", "prompt", "completion"]
+"""What a call was for."""
 
 
 class FinishedCall(msgspec.Struct, frozen=True):
-    """Record of a finished call, with any outcome."""
+    """Record of a finished call of a tool, or request for a resource or prompt, with any outcome."""
 
     session: Session
     name: str
+    """Of the tool or prompt, or the URI, as the client wrote it."""
     outcome: str
-    """`ok`, `tool_error` (the page said so), `cancelled`, `unknown_tool`, or the wire's code by name."""
+    """`ok`, `tool_error` (the page said so), `cancelled`, `unknown_tool`, `not_offered`, or a code's name."""
     duration_s: float
     site: Site = NOWHERE
     """Empty where the call never got as far as a site."""
@@ -50,6 +54,7 @@ class FinishedCall(msgspec.Struct, frozen=True):
     """Number of the step within its batch, counted from 1; 0: the call itself."""
     action: str = ""
     """Action of the tool that the call chose: `left_click`."""
+    kind: CallKind = "tool"
     origins: tuple[str, ...] = ()
     """Further sites whose content the call reported or acted on."""
 
@@ -83,6 +88,7 @@ class CallRecord(msgspec.Struct):
     batch: str = ""
     step: int = 0
     action: str = ""
+    kind: CallKind = "tool"
     keep_step: AuditSink = lambda _: None
     touched: dict[str, None] = msgspec.field(default_factory=dict)
     """Origins whose content was reported or acted on, in the order in which they came."""
@@ -97,6 +103,8 @@ class CallRecord(msgspec.Struct):
                 word, detail, handed = _format_outcome(how.code), how.audit_detail, how.handed
             case UnknownToolError():
                 word, handed = "unknown_tool", False
+            case NotOfferedError():
+                word, handed = "not_offered", False
             case None:
                 word = "cancelled"
             case _:
@@ -114,6 +122,7 @@ class CallRecord(msgspec.Struct):
             batch=self.batch,
             step=self.step,
             action=self.action,
+            kind=self.kind,
             origins=self._further_origins() if self.touched else (),
         )
 

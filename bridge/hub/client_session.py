@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from bridge.hub.primitives.linked_resources import LinkedResources
 from native_host.protocol import wire
 
 MAX_SHOWN = 10_000
@@ -90,6 +91,8 @@ class Session(msgspec.Struct):
     """The browser tools that it wants listed; None: as `browser.tools` says."""
     keeps_tabs: bool = False
     """True if its tabs stay open at its end, whatever `browser.close_tabs` says."""
+    linked: LinkedResources = msgspec.field(default_factory=LinkedResources)
+    """Resources that results of pages have linked to."""
     _shown: Mapping[str, ToolBinding] = msgspec.field(default_factory=dict)
     """By public name, as they were shown last; other sessions may have been shown the same."""
     _shown_before: dict[str, ToolBinding] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Meta tools `list_page_tools` and `call_page_tool`, listed even without a page or a browser."""
+"""Meta tools `list_page_tools`, `call_page_tool`, `read_resource`, listed also without a browser."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
+from bridge.hub.primitives.embedded_resource import MAX_CHARS
+from bridge.hub.primitives.offered_entries import OfferedResource, list_resources
 from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
 from bridge.hub.tool_search import MAX_WORDS, Searchable, find_nearest, in_turns, search_entries, words_of
@@ -19,6 +21,7 @@ from native_host.protocol.wire import Code
 
 LIST_PAGE_TOOLS = "list_page_tools"
 CALL_PAGE_TOOL = "call_page_tool"
+READ_RESOURCE = "read_resource"
 
 LIMIT = 25
 MAX_LIMIT = 200
@@ -71,6 +74,14 @@ class CallPageTool(msgspec.Struct, forbid_unknown_fields=True):
     """JSON of any type, as the client wrote it: `read_call` checks that it is an object."""
 
 
+class ReadResource(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of `read_resource`."""
+
+    uri: str
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max_chars: Annotated[int, msgspec.Meta(ge=1)] = MAX_CHARS
+
+
 _ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
 """In `_meta` of a tool: Claude Code gives its definition to the model from the beginning."""
 
@@ -79,8 +90,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "name": LIST_PAGE_TOOLS,
         "title": "List page tools",
         "description": (
-            "Lists the tools that open pages offer, with their sites. Says what to do when no browser is "
-            "connected."
+            "Lists the tools and resources that open pages offer, with their sites. Says what to do when no "
+            "browser is connected."
         ),
         "inputSchema": {
             "type": "object",
@@ -120,12 +131,28 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "annotations": {"openWorldHint": True},
         "_meta": _ALWAYS_LOADED,
     },
+    {
+        "name": READ_RESOURCE,
+        "title": "Read a resource",
+        "description": "Reads a resource that a page offers, by its URI in list_page_tools.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "uri": {"type": "string"},
+                "offset": {"type": "integer", "minimum": 0, "description": "First character. Default 0."},
+                "max_chars": {"type": "integer", "minimum": 1, "description": f"Default {MAX_CHARS}."},
+            },
+            "required": ["uri"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": True},
+    },
 )
 
 
 _SCHEMAS: dict[type, dict[str, Any]] = {
     ListPageTools: TOOLS[0]["inputSchema"],
     CallPageTool: TOOLS[1]["inputSchema"],
+    ReadResource: TOOLS[2]["inputSchema"],
 }
 
 
@@ -162,6 +189,7 @@ def page_tools(
     notices: Sequence[str],
     whats_missing: Callable[[], str],
     unlisted: Container[ListedTool] = (),
+    resources: Sequence[OfferedResource] = (),
 ) -> dict[str, Any]:
     """Return the result of `list_page_tools`: text, and the same as structured content.
 
@@ -187,8 +215,15 @@ def page_tools(
         ]
     if len(words_of(asked.query)) > MAX_WORDS:
         said.append(f"Only the first {MAX_WORDS} words of `query` were looked for.")
-    text = "\n".join(line for line in said if line)
-    structured = {"tools": [tool.content for tool in shown], "total": len(found), "shown": len(shown)}
+    listed, objects = list_resources(resources, asked.query, asked.limit)
+    text = "\n".join(line for line in (*said, listed) if line)
+    structured: dict[str, Any] = {
+        "tools": [tool.content for tool in shown],
+        "total": len(found),
+        "shown": len(shown),
+    }
+    if objects:
+        structured["resources"] = objects
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
 

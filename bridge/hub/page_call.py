@@ -23,16 +23,15 @@ from bridge.hub.client_session import Session, ToolIdentity
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
+from bridge.hub.primitives.page_questions import mark_questions
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 ATTEMPTS = 3
 """Attempts of a call without a tab in its name that did not run: pages vanish while they are called."""
-_MAX_QUESTION = 1000
 
 _log = logging.getLogger(__name__)
 
@@ -225,7 +224,7 @@ class PageCall:
             wants_progress=self._observer.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
-        observer = _mark_questions(self._observer, entry.origin)
+        observer = mark_questions(self._observer, entry.origin)
         send = self._services.transport.send
         operation = send(
             tab, "browser/executeTool", params, self._services.call_s, self._handle_result, observer
@@ -237,6 +236,7 @@ class PageCall:
         read = answer if isinstance(answer, CallError) else tool_result.read_result(answer)
         if isinstance(read, Answer):
             self._services.consent.record_call(self._entry)
+            self.session.linked.read(read.result, self._entry.origin)
             self._finish_call(PageResult(read.result, self._entry.origin), read)
         elif self._may_go_elsewhere(read):
             self._refused = read
@@ -277,16 +277,3 @@ class PageCall:
     def _record_end(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
         self._services.keep(self._record.finish(how, self._services.now()))
-
-
-def _mark_questions(observer: CallObserver, origin: str) -> CallObserver:
-    """Return an observer that shows the origin of a page with each question: the user must see who asks."""
-    if observer.on_question is None:
-        return observer
-    ask = observer.on_question
-
-    async def ask_marked(question: wire.ElicitConfirmation) -> bytes:
-        message = f"{origin} asks: {single_line(question.message, _MAX_QUESTION)}"
-        return await ask(msgspec.structs.replace(question, message=message))
-
-    return CallObserver(observer.on_progress, ask_marked)

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Container
 from typing import Any, NamedTuple, Protocol
 
-from bridge.errors import CallError, make_failure_result, session_ended
+from bridge.errors import CallError, NotOfferedError, make_failure_result, session_ended
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.audit_records import CallRecord
+from bridge.hub.audit_records import CallKind, CallRecord
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import CallServices, Outcome
@@ -92,7 +92,7 @@ class NoProvider:
 
 
 class ProviderCall:
-    """A call of a provider's tool, as an operation."""
+    """A call of a provider's tool, or a request for a resource or prompt, as an operation."""
 
     def __init__(
         self,
@@ -103,10 +103,15 @@ class ProviderCall:
         arguments: Arguments,
         on_finished: OnFinished[Outcome],
         observer: CallObserver = NO_OBSERVER,
+        *,
+        kind: CallKind = "tool",
     ) -> None:
+        """Run `run`. A failed tool call ends with a result that says so, another request with the error."""
         self._services = services
         self._run_tool = run
-        self._record = CallRecord(session, name, arguments, services.now(), keep_step=services.keep)
+        self._record = CallRecord(
+            session, name, arguments, services.now(), kind=kind, keep_step=services.keep
+        )
         self._on_finished = on_finished
         self._observer = observer
         self._operation: Operation = FINISHED
@@ -142,6 +147,8 @@ class ProviderCall:
             answer = await self._run_tool(self._record, self._observer)
         except CallError as error:
             self._finish_failed(error)
+        except NotOfferedError as error:
+            self._finish_call(error, error)
         except Exception as error:  # noqa: BLE001  (other calls go on)
             _log.exception("calling %s failed", self._record.name)
             self._finish_call(error, error)
@@ -149,7 +156,8 @@ class ProviderCall:
             self._finish_call(answer.result, answer)
 
     def _finish_failed(self, error: CallError) -> None:
-        self._finish_call(make_failure_result(self._services.told(error)), error)
+        is_tool = self._record.kind == "tool"
+        self._finish_call(make_failure_result(self._services.told(error)) if is_tool else error, error)
 
     def _finish_call(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
         if self._is_over:

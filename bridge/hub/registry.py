@@ -1,6 +1,6 @@
-"""Registry of announcements: browser → tab → page frame → document → tools. Sans-IO.
+"""Registry of announcements: browser → tab → page frame → document → what it offers. Sans-IO.
 
-The transport's events feed it. A tool list always replaces the whole list of its frame.
+The transport's events feed it. A list always replaces the whole list of its frame.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from bridge.hub.page_tool import PageTool, read_tools
+from bridge.hub.primitives.page_prompt import PagePrompt, read_prompts
+from bridge.hub.primitives.page_resource import PageResource, read_resources, read_templates
 from bridge.hub.rules.pauses import Pauses, changes_in
 from bridge.hub.transport import (
     DiscoveryFinished,
@@ -53,6 +55,10 @@ class Frame(msgspec.Struct, dict=True):
     """Tools; replaced by a new list whenever one of them changes."""
     lost_at: float | None = None
     """Time when the connection of its announcement ended; None once its page announces itself again."""
+    resources: list[PageResource] = msgspec.field(default_factory=list)
+    templates: list[PageResource] = msgspec.field(default_factory=list)
+    """Resource templates."""
+    prompts: list[PagePrompt] = msgspec.field(default_factory=list)
 
     @cached_property
     def address(self) -> str:
@@ -194,7 +200,7 @@ class Browser(msgspec.Struct):
             at = frame.announced
             if at.tab_id in self.tabs and self.find_frame(at.tab_id, at.frame_id) is None:
                 since = lost_at if frame.lost_at is None else frame.lost_at
-                self.put_frame(Frame(at, frame.tools, since))
+                self.put_frame(msgspec.structs.replace(frame, lost_at=since))
                 self.frames_lost_at = min(self.frames_lost_at, since)
 
     def forget_lost_frames(self, now: float) -> None:
@@ -482,18 +488,17 @@ class Registry:
     def _register_tools(self, browser: Browser, announced: wire.FrameTools, now: float) -> None:
         tab = browser.tabs.get(announced.tab_id)
         before = browser.find_frame(announced.tab_id, announced.frame_id)
-        known = before.tools if before else []
         # What is never offered is not looked into either: complaints would name the site in the log.
-        tools = [] if tab and tab.incognito else read_tools(announced, known)
-        # The bytes of all tools together, which each of them would hold on to, are needed no longer.
-        announced = msgspec.structs.replace(announced, tools=[])
+        found = _read_frame(_without_lists(announced) if tab and tab.incognito else announced, before)
         if before and before.is_of(announced):
-            before.announced = announced
-            before.tools = known if tools == known else tools
+            before.announced = found.announced
+            before.tools = before.tools if found.tools == before.tools else found.tools
+            before.resources, before.templates = found.resources, found.templates
+            before.prompts = found.prompts
         else:
             if before and before.announced.document_id != announced.document_id:
                 self._note_left(browser, before, now)
-            browser.put_frame(Frame(announced, tools))
+            browser.put_frame(found)
 
     def _unregister_frame(self, browser: Browser, gone: wire.FrameAddress, now: float) -> None:
         frame = browser.find_frame(gone.tab_id, gone.frame_id)
@@ -507,6 +512,22 @@ class Registry:
         at = frame.announced
         if frame.tools and frame.lost_at is None and (tab := browser.tabs.get(at.tab_id)):
             self._left[FrameAt(browser.host, at.tab_id, at.frame_id)] = LeftDocument(browser, tab, frame, now)
+
+
+def _read_frame(announced: wire.FrameTools, before: Frame | None) -> Frame:
+    """Return a frame with its validated lists; equal entries of the lists before stay the same objects."""
+    return Frame(
+        _without_lists(announced),
+        read_tools(announced, before.tools if before else ()),
+        resources=read_resources(announced, before.resources if before else ()),
+        templates=read_templates(announced, before.templates if before else ()),
+        prompts=read_prompts(announced, before.prompts if before else ()),
+    )
+
+
+def _without_lists(announced: wire.FrameTools) -> wire.FrameTools:
+    """Return an announcement without the bytes of all entries, which each of them would hold on to."""
+    return msgspec.structs.replace(announced, tools=[], resources=[], resource_templates=[], prompts=[])
 
 
 def _tab_place(tab: wire.Tab) -> tuple[int, str, bool]:

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import trio
 
-from bridge.errors import CallError, UnknownToolError, format_error, make_failure_result
+from bridge.errors import (
+    CallError,
+    NotOfferedError,
+    PageServerError,
+    UnknownToolError,
+    format_error,
+    format_request_error,
+    make_failure_result,
+)
 from bridge.hub import meta_tools
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import NOTHING, Arguments
-from bridge.hub.audit_records import AuditSink, CallRecord
+from bridge.hub.audit_records import AuditSink, CallKind, CallRecord
 from bridge.hub.cached_tools import NoToolStore, ToolStore
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
+from bridge.hub.consent.doubt_prompts import DoubtPrompts
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
-from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
+from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
+from bridge.hub.primitives.document_access import DocumentAccess
+from bridge.hub.primitives.embedded_resource import embed_contents
+from bridge.hub.primitives.offered_entries import offered_resources
+from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES
+from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
+from bridge.hub.primitives.page_read import PageReads
+from bridge.hub.primitives.pagination import PICTURE_RANK, Key
+from bridge.hub.primitives.resource_catalog import ResourceCatalog
+from bridge.hub.primitives.resource_subscriptions import ResourceSubscriptions
 from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
@@ -35,7 +53,7 @@ from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver, Event, TabTransport
+from bridge.hub.transport import NO_OBSERVER, CallObserver, Event, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
@@ -58,6 +76,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     call_s: float = CALL_S
     max_name: int = MAX_NAME
+    max_resource_bytes: int = MAX_RESOURCE_BYTES
+    """Bytes of a resource of a page; a larger one is rejected."""
     max_listed: int = 0
     """More tools than that are not listed one by one; 0: no limit."""
     policy: Policy = msgspec.field(default_factory=Policy)
@@ -70,9 +90,15 @@ class Terms(msgspec.Struct, frozen=True):
     """Tabs of a session that are closed at its end (`browser.close_tabs`)."""
 
 
-class _Notifier(msgspec.Struct, eq=False):
-    """State of one `notify_changes`."""
+ListKind = Literal["tools", "resources"]
+"""A list of MCP whose changes clients are notified of. Resource templates belong to the resources."""
+TellChange = Callable[[ListKind], Awaitable[None]]
 
+
+class _Notifier(msgspec.Struct, eq=False):
+    """What a client knows of a list."""
+
+    kind: ListKind
     notified: object
     """Fingerprint of the list that the client was last notified of."""
     is_outdated: bool = False
@@ -96,8 +122,6 @@ class Router:
     ) -> None:
         """Ask the user about page tools through `prompts`, else where `terms.ask_in` says."""
         self._terms = terms or Terms()
-        self._asking: dict[str, trio.Lock] = {}
-        """By session: one question about page tools at a time."""
         self._store = store or NoToolStore()
         self.registry = Registry()
         self.profiles = profiles or ProfileMarks()
@@ -118,7 +142,7 @@ class Router:
         self._registrations = RegistrationListener(self.registry, self._terms.policy, self._store, keep)
         self.changes = ChangeSignal()
         self.prompts = ApprovalPrompts(self.registry, transport, self.changes, self._terms.ask_in)
-        self._prompts = prompts or self.prompts
+        self._doubts = DoubtPrompts(prompts or self.prompts, self.consent, self.changes)
         self._nursery: trio.Nursery | None = None
         self._begun: list[Callable[[], Awaitable[None]]] = []
         """Coroutines that `run` starts."""
@@ -139,6 +163,19 @@ class Router:
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
         self.tabs.closing = self._terms.closing
+        access = DocumentAccess(self.registry, self.consent, self._doubts, self.changes, self.wait_discovered)
+        self.documents = PageDocuments(self.registry, self._terms.policy, self.profiles)
+        self.resource_catalog = ResourceCatalog(self.documents)
+        self._reads = PageReads(
+            self.resource_catalog,
+            access,
+            transport,
+            call_s=lambda: self._terms.call_s,
+            max_bytes=lambda: self._terms.max_resource_bytes,
+        )
+        self.subscriptions = ResourceSubscriptions(
+            self.resource_catalog, access, transport, lambda: self._terms.call_s
+        )
         self._notifiers: list[_Notifier] = []
         transport.set_listener(self._on_event)
 
@@ -175,12 +212,9 @@ class Router:
     async def release(self, session: Session) -> None:
         """End a session: release or close its tabs, and discard its state."""
         self._provider.release(session)
-        self._asking.pop(session.id, None)
+        self._doubts.release(session)
+        self.subscriptions.release(session)
         await self.tabs.release(session)
-
-    def resources(self, session: Session) -> list[Resource]:
-        """Return the resources of a session, the latest first."""
-        return self._provider.resources(session)
 
     def count_browser_tools(self) -> int:
         """Return the number of tools that no page offers and the policy allows."""
@@ -211,6 +245,7 @@ class Router:
     async def _watch_changes(self) -> None:
         look_at = trio.current_time()
         while True:
+            self.subscriptions.refresh()
             with trio.move_on_at(min(look_at, self.registry.next_expiry())):
                 await self.changes.wait()
                 continue
@@ -221,32 +256,45 @@ class Router:
                 self._expire_lost()
 
     async def notify_changes(
-        self,
-        tell: Callable[[], Awaitable[None]],
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        self, tell: TellChange, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Call `tell` whenever the list of tools has changed since this started. Runs until cancelled."""
-        listing, version = self._listing, self._version_of_lists
-        notifier = _Notifier(listing.fingerprint())
-        self._notifiers.append(notifier)
+        """Call `tell` whenever a list has changed since this started. Runs until cancelled."""
+        version = self._version_of_lists
+        notifiers = [_Notifier(kind, self._fingerprint(kind)) for kind in get_args(ListKind)]
+        self._notifiers += notifiers
         try:
             task_status.started()
             while True:
-                while self._version_of_lists == version and self._listing is listing:
+                while self._version_of_lists == version:
                     await self.changes.wait()
-                listing, version = self._listing, self._version_of_lists
-                listed = listing.fingerprint()
-                if listed != notifier.notified or notifier.is_outdated:
-                    notifier.notified, notifier.is_outdated = listed, False
-                    await tell()
+                version = self._version_of_lists
+                for notifier in notifiers:
+                    listed = self._fingerprint(notifier.kind)
+                    if listed != notifier.notified or notifier.is_outdated:
+                        notifier.notified, notifier.is_outdated = listed, False
+                        await tell(notifier.kind)
                 await trio.sleep(CHANGES_APART_S)
         finally:
-            self._notifiers.remove(notifier)
+            for notifier in notifiers:
+                self._notifiers.remove(notifier)
 
     @property
     def _version_of_lists(self) -> object:
-        return self.catalog.version, self.consent.version
+        return self._listing, self.catalog.version, self.consent.version
+
+    def _fingerprint(self, kind: ListKind) -> object:
+        if kind == "tools":
+            return self._listing.fingerprint()
+        return self.resource_catalog.fingerprint(self._listed_documents())
+
+    def _note_read(self, kind: ListKind) -> None:
+        """Note that a client has read a list, which may be another one than that of the last notification."""
+        if not self._notifiers:
+            return
+        listed = self._fingerprint(kind)
+        for notifier in self._notifiers:
+            if notifier.kind == kind:
+                notifier.is_outdated |= listed != notifier.notified
 
     async def wait_discovered(self) -> None:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
@@ -269,10 +317,7 @@ class Router:
         """
         await self.wait_discovered()
         session.bind_names(self._listing.listed_bindings())
-        if self._notifiers:
-            listed = self._listing.fingerprint()
-            for notifier in self._notifiers:
-                notifier.is_outdated |= listed != notifier.notified
+        self._note_read("tools")
         return self._listing.format_tools(era, self._provider.form_of(session))
 
     def input_schema(self, session: Session, name: str) -> bytes:
@@ -281,6 +326,30 @@ class Router:
             return self.catalog.find_entry(session, name).input_schema
         except (CallError, UnknownToolError):
             return b""
+
+    async def list_resources(self, session: Session) -> tuple[Sequence[Key], Sequence[bytes]]:
+        """Return the sorted keys of all resources of a session, and each as an MCP Resource (JSON)."""
+        await self.wait_discovered()
+        self._note_read("resources")
+        pictures = self._provider.resources(session)
+        keys, entries = self.resource_catalog.list_entries("uri", self._listed_documents())
+        own_keys = (Key(PICTURE_RANK, f"{number:04}") for number in range(len(pictures)))
+        return [*own_keys, *keys], [*map(_format_own, pictures), *entries]
+
+    async def list_templates(self) -> tuple[Sequence[Key], Sequence[bytes]]:
+        """Return the keys of all resource templates, and each as an MCP ResourceTemplate (JSON)."""
+        await self.wait_discovered()
+        self._note_read("resources")
+        return self.resource_catalog.list_entries("uriTemplate", self._listed_documents())
+
+    def _listed_documents(self) -> list[PageDocument]:
+        if not self.consent.has_resources():
+            return []
+        return [
+            document
+            for document in self.documents.documents()
+            if not document.refusal and self.consent.is_listed(document)
+        ]
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -300,6 +369,9 @@ class Router:
             case meta_tools.LIST_PAGE_TOOLS:
                 run = self._list_page_tools
                 return self._begin_provided(run, session, name, arguments, on_finished, observer)
+            case meta_tools.READ_RESOURCE:
+                run = self._read_embedded
+                return self._begin_provided(run, session, name, arguments, on_finished, observer)
             case meta_tools.CALL_PAGE_TOOL:
                 return self._begin_by_name(session, arguments, on_finished, observer)
         if name in self._provider.names:
@@ -307,6 +379,39 @@ class Router:
         call = PageCall(self._services, session, name, arguments, on_finished, observer)
         call.begin()
         return call
+
+    def begin_read(
+        self,
+        session: Session,
+        uri: str,
+        on_finished: OnFinished[Outcome],
+        observer: CallObserver = NO_OBSERVER,
+    ) -> Operation:
+        """Read a resource: as `begin`; the outcome is an MCP ReadResourceResult, or the error."""
+
+        async def read(record: CallRecord, observer: CallObserver) -> Answer:
+            return Answer(await self._read(record, uri, observer), is_error=False)
+
+        return self._begin_provided(read, session, uri, NOTHING, on_finished, observer, kind="resource")
+
+    def begin_subscribe(
+        self,
+        session: Session,
+        uri: str,
+        tell: Callable[[], None],
+        on_finished: OnFinished[Outcome],
+        observer: CallObserver = NO_OBSERVER,
+    ) -> Operation:
+        """Subscribe a session to a resource: as `begin_read`; the outcome is an empty result or the error."""
+
+        async def subscribe(record: CallRecord, observer: CallObserver) -> Answer:
+            if all(own.uri != uri for own in self._provider.resources(session)):  # pictures never change
+                await self.subscriptions.subscribe(record, uri, observer, tell)
+            return Answer(b"{}", is_error=False)
+
+        return self._begin_provided(
+            subscribe, session, uri, NOTHING, on_finished, observer, kind="subscription"
+        )
 
     def record_rejected(self, session: Session, name: str, field: str) -> None:
         """Count and record a call that was rejected before it had arguments; `field` is for the audit log."""
@@ -338,8 +443,10 @@ class Router:
         arguments: Arguments,
         on_finished: OnFinished[Outcome],
         observer: CallObserver,
+        *,
+        kind: CallKind = "tool",
     ) -> Operation:
-        call = ProviderCall(self._services, run, session, name, arguments, on_finished, observer)
+        call = ProviderCall(self._services, run, session, name, arguments, on_finished, observer, kind=kind)
         call.begin(self._in_background)
         return call
 
@@ -372,7 +479,26 @@ class Router:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
-    async def _list_page_tools(self, record: CallRecord, _: CallObserver) -> Answer:
+    async def _read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
+        """Return an MCP ReadResourceResult without its `_meta` (JSON). Raises as `PageReads.read`."""
+        for own in self._provider.resources(record.session):
+            if own.uri == uri:
+                contents = [{"uri": uri, "mimeType": own.mime_type, "blob": own.data}]
+                return msgspec.json.encode({"contents": contents})
+        return await self._reads.read(record, uri, observer)
+
+    async def _read_embedded(self, record: CallRecord, observer: CallObserver) -> Answer:
+        asked = meta_tools.read_arguments(meta_tools.ReadResource, record.arguments)
+        try:
+            result = await self._read(record, asked.uri, observer)
+        except NotOfferedError:
+            detail = f"no page offers {asked.uri!r}: list_page_tools has the URIs"
+            raise CallError(Code.INVALID_PARAMS, detail, handed=False) from None
+        except PageServerError as error:
+            return Answer(make_failure_result(format_request_error(error)), is_error=True)
+        return Answer(embed_contents(result, asked.offset, asked.max_chars), is_error=False)
+
+    async def _list_page_tools(self, record: CallRecord, _: CallObserver, /) -> Answer:
         asked = meta_tools.read_arguments(meta_tools.ListPageTools, record.arguments)
         await self.wait_discovered()
         notices = [meta_tools.format_notice(frame) for _, _, frame in self.registry.frames()]
@@ -380,7 +506,8 @@ class Router:
         if entries:
             notices.append(self.connection_problem())  # what is kept needs a browser as well
         record.session.bind_names(self.catalog.all_bindings())
-        found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted)
+        resources = offered_resources(self._usable_documents())
+        found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted, resources)
         if not record.session.is_structured:
             del found["structuredContent"]
         return Answer(msgspec.json.encode(found), is_error=False)
@@ -396,6 +523,16 @@ class Router:
         cached = [entry for entry in self.catalog.cached_entries() if not self.consent.refusal(entry)]
         unlisted.update(entry for entry in cached if not self.consent.is_cached_listed(entry))
         return [*found, *cached], unlisted
+
+    def _usable_documents(self) -> list[tuple[PageDocument, bool]]:
+        """Return the documents that are not off, each with whether its words may be shown unasked."""
+        if not self.consent.has_resources():
+            return []
+        return [
+            (document, self.consent.is_listed(document))
+            for document in self.documents.documents()
+            if not document.refusal and not self.consent.is_off(document)
+        ]
 
     def _without_page_tools(self) -> str:
         """Return the alternative for a model: the browser's own tools work without page tools."""
@@ -479,38 +616,14 @@ class Router:
         raise CallError(Code.NOT_ALLOWED, f"{call.name} changed while the user was asked", handed=False)
 
     async def _ask_user(self, call: PageCall, entry: Entry) -> None:
-        async with self._asking.setdefault(call.session.id, trio.Lock()):
+        async with self._doubts.lock(call.session):
             call.admit(entry)
             doubt = call.doubt
             if doubt is None:  # another call asked the same
                 return
             host = entry.offer.browser.host if isinstance(entry, LiveEntry) else ""
-            request = PromptRequest(
-                session=call.session,
-                origin=doubt.origin,
-                kind="page-tools",
-                text=doubt.text,
-                choices=doubt.choices,
-                observer=call.observer,
-                host=host,
-            )
-            try:
-                choice = await self._wait_choice(request)
-            except CallError as error:
-                then = error.then or doubt.instead
-                raise CallError(error.code, error.detail, handed=False, then=then) from None
-            if choice == "no":
-                then = "Do not look for another way; ask them what they want instead."
-                raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False, then=then)
+            await self._doubts.ask(call.session, doubt, call.observer, host)
             call.resolve_doubt(doubt)
-            await self.consent.store_choice(call.session, doubt, choice)
-        self.changes.notify()
-
-    async def _wait_choice(self, request: PromptRequest) -> str:
-        with trio.move_on_after(QUESTION_S):
-            return await self._prompts.ask(request)
-        detail = f"the user was asked and did not answer within {QUESTION_S:g} s"
-        raise CallError(Code.NOT_ALLOWED, detail, handed=False)
 
     async def _find_live(self, call: PageCall) -> Entry:
         """Return the tool behind the name; if its host is lost, wait until its page is back."""
@@ -562,6 +675,16 @@ class Router:
         if self._store.refresh():
             self.catalog.store_changed()
             self.changes.notify()
+
+
+def _format_own(resource: Resource) -> bytes:
+    shown = {
+        "uri": resource.uri,
+        "name": resource.name,
+        "mimeType": resource.mime_type,
+        "size": len(resource.data),
+    }
+    return msgspec.json.encode(shown)
 
 
 def _make_rejection(error: CallError) -> Run:

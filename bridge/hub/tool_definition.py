@@ -121,8 +121,8 @@ def _sanitize_members(definition: bytes, origin: str) -> _Members:
     shown["inputSchema"] = _sanitize_or_drop(found.get("inputSchema", _NULL)) or _ANY_OBJECT
     _mark_title(shown, origin)
     _edit_annotations(shown, origin)
-    _pick_icons(shown)
-    _edit_meta(shown)
+    pick_icons(shown)
+    edit_meta(shown)
     if "execution" in shown and not _is_execution(shown["execution"]):
         del shown["execution"]
     if output := found.get("outputSchema"):
@@ -138,7 +138,7 @@ def _is_left_out(key: str, value: Raw) -> bool:
         return True
     if key in _OF_MCP:
         return False  # each is looked into by itself
-    return _is_hiding(key, value)
+    return is_hiding(key, value)
 
 
 def _sanitize_or_drop(given: Raw) -> Raw | None:
@@ -199,7 +199,7 @@ def _edit_annotations(shown: _Members, origin: str) -> None:
     for hint in _HINTS:
         if annotations.get(hint, _TRUTHS[0]) not in _TRUTHS:
             del annotations[hint]
-    for name in [name for name, value in annotations.items() if name != "title" and _is_hiding(name, value)]:
+    for name in [name for name, value in annotations.items() if name != "title" and is_hiding(name, value)]:
         del annotations[name]
     _mark_title(annotations, origin)
     shown["annotations"] = annotations
@@ -214,22 +214,24 @@ def _true_hints(annotations: Raw) -> dict[str, bool]:
     return {hint: found[hint] == _TRUTHS[0] for hint in _HINTS if found.get(hint) in _TRUTHS}
 
 
-def _edit_meta(shown: _Members) -> None:
+def edit_meta(shown: _Members) -> None:
     """Members under our own prefix are ours alone."""
     if shown.get("_meta", _NULL) == _NULL:
         return
     meta = _members.decode(shown["_meta"])
-    kept = {name: value for name, value in meta.items() if not _is_hiding(name, value)}
+    kept = {name: value for name, value in meta.items() if not is_hiding(name, value)}
     kept = {name: value for name, value in kept.items() if not name.startswith(_KEPT_FROM_PAGES)}
     if len(kept) < len(meta):
         shown["_meta"] = kept or _NULL
 
 
-def _is_hiding(name: str, value: Raw) -> bool:
+def is_hiding(name: str, value: Raw) -> bool:
+    """Return whether a member's name or value has characters that users cannot see."""
     return has_hidden(Raw(msgspec.json.encode(name))) or has_hidden(value)
 
 
-def _pick_icons(shown: _Members) -> None:
+def pick_icons(shown: _Members) -> None:
+    """Keep the icons that are pictures within the limits, in place."""
     if "icons" not in shown:
         return
     try:

@@ -70,6 +70,14 @@ def of_bridge(answer: bytes, era: Era) -> Parts:
     return _passed_on(answer, _make_envelope(era, None))
 
 
+def of_read(result: bytes, era: Era) -> Parts:
+    """Return the client's result for an MCP ReadResourceResult (JSON) without `_meta`."""
+    if era is Era.HANDSHAKE:
+        return (result,)
+    stamp = _make_envelope(era, None).stamp
+    return (_COMPLETE, stamp, b',"ttlMs":0,"cacheScope":"private",', memoryview(result)[1:])
+
+
 class _Envelope(NamedTuple):
     """Members that the bridge writes around a result."""
 

@@ -152,9 +152,28 @@ class CallParams(Params, kw_only=True, frozen=True, rename="camel"):
 
 
 class ListParams(Params, kw_only=True, frozen=True):
-    """Params of `tools/list`: the list is one page, so a cursor changes nothing."""
+    """Params of the lists. That of tools is one page, so a cursor changes nothing there."""
 
     cursor: str | None = None
+
+
+class ReadParams(Params, kw_only=True, frozen=True, rename="camel"):
+    """Params of `resources/read`."""
+
+    uri: str
+    input_responses: dict[str, InputResponse] | None = None
+    request_state: str | None = None
+
+    @property
+    def is_retry(self) -> bool:
+        """Return whether it continues a suspended request (MCP 2026-07-28)."""
+        return self.request_state is not None or self.input_responses is not None
+
+
+class SubscribeParams(Params, kw_only=True, frozen=True):
+    """Params of `resources/subscribe` and `resources/unsubscribe`."""
+
+    uri: str
 
 
 class Filter(msgspec.Struct, rename="camel"):
@@ -216,6 +235,36 @@ class ListTools(Request, tag="tools/list"):
     """Request `tools/list`."""
 
     params: ListParams = ListParams()
+
+
+class ListResources(Request, tag="resources/list"):
+    """Request `resources/list`."""
+
+    params: ListParams = ListParams()
+
+
+class ListTemplates(Request, tag="resources/templates/list"):
+    """Request `resources/templates/list`."""
+
+    params: ListParams = ListParams()
+
+
+class ReadResource(Request, tag="resources/read"):
+    """Request `resources/read`."""
+
+    params: ReadParams
+
+
+class Subscribe(Request, tag="resources/subscribe"):
+    """Request `resources/subscribe`, of the handshake era."""
+
+    params: SubscribeParams
+
+
+class Unsubscribe(Request, tag="resources/unsubscribe"):
+    """Request `resources/unsubscribe`, of the handshake era."""
+
+    params: SubscribeParams
 
 
 class Ping(Request, tag="ping"):
@@ -284,6 +333,11 @@ _Known = (
     Initialize
     | CallTool
     | ListTools
+    | ListResources
+    | ListTemplates
+    | ReadResource
+    | Subscribe
+    | Unsubscribe
     | Ping
     | Discover
     | Listen

@@ -12,6 +12,8 @@ from bridge.mcp_session.call_results import Parts
 from native_host.protocol import jsonrpc
 from native_host.protocol.framing import Part
 
+UNREAD_BYTES = 64 * 1024
+"""Unread bytes from which notifications of changes wait until the client reads."""
 _encode = msgspec.json.encode
 
 
@@ -52,14 +54,16 @@ def make_answer(client: Client, raw_id: bytes, found: Parts | ProtocolError) -> 
         client.answer(b'{"jsonrpc":"2.0","id":%b,"result":' % raw_id, *found, b"}\n")
 
 
-def make_rejection(client: Client, raw_id: bytes, code: int, message: str) -> None:
+def make_rejection(
+    client: Client, raw_id: bytes, code: int, message: str, data: Mapping[str, Any] | None = None
+) -> None:
     """Answer with an error; without an id it is not known to what."""
-    client.answer(make_failure(raw_id, code, message), error=int(code))
+    client.answer(make_failure(raw_id, code, message, data), error=int(code))
 
 
-def make_failure(raw_id: bytes, code: int, message: str) -> bytes:
+def make_failure(raw_id: bytes, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Return an error response; without an id the failed request is unknown."""
-    error = _encode({"code": int(code), "message": message})
+    error = _encode({"code": int(code), "message": message, **({"data": data} if data else {})})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (raw_id or jsonrpc.NULL_ID, error)
 
 

@@ -47,14 +47,17 @@ class InputRequired(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Tool and arguments of a call, equal in its retry."""
+    """What a request is for, equal in its retry."""
 
+    method: str
     name: str
+    """Of a tool or prompt, or a URI."""
     arguments: Arguments
 
     def is_same_as(self, other: Request) -> bool:
         """Return whether the other request is equal, whatever its JSON looks like."""
-        return self.name == other.name and _sort_arguments(self.arguments) == _sort_arguments(other.arguments)
+        is_for_same = (self.method, self.name) == (other.method, other.name)
+        return is_for_same and _sort_arguments(self.arguments) == _sort_arguments(other.arguments)
 
 
 Begin = Callable[[Callable[[Outcome], None], CallObserver], Operation]

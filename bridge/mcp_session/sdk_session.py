@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -19,13 +19,19 @@ import trio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import validate_mcp_param_headers
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
-    INVALID_PARAMS,
+    INTERNAL_ERROR,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
@@ -35,30 +41,44 @@ from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from bridge.errors import ProtocolError, to_mcp
-from bridge.hub.argument_validation import Arguments
+from bridge.errors import CallError, ProtocolError, to_mcp
+from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.primitives.pagination import BadCursorError
+from bridge.hub.router import ListKind
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk, Implementation
+from bridge.mcp_session.client_requests import (
+    QUESTION,
+    RESOURCE_READ,
+    RESOURCE_SUBSCRIBE,
+    TOOL_CALL,
+    ClientRequest,
+    ClientRequests,
+    Kind,
+)
 from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
-from bridge.mcp_session.mcp_server import INSTRUCTIONS, NO_RESOURCE, STATELESS_VERSION, McpServer
+from bridge.mcp_session.mcp_server import INSTRUCTIONS, STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
-from bridge.mcp_session.tool_calls import QUESTION, ToolCallRequest, ToolCalls
+from bridge.mcp_session.request_errors import BAD_CURSOR, read_error
+from bridge.mcp_session.resource_updates import ResourceUpdates
 from native_host.protocol import jsonrpc
 from native_host.protocol.wire import Code
 
 _NO_MESSAGE = "not a message of MCP, or nested more than 200 deep"
 """The package reads no deeper, and does not say which it was."""
-_NO_RESOURCE = {Era.HANDSHAKE: -32002, Era.STATELESS: INVALID_PARAMS}
-"""The code for a URI that means nothing: MCP 2025-11-25 "Resources", SEP-2164."""
+_MAX_LISTENING = 1024
 _MISSED_ID = f"missed-{secrets.token_hex(8)}"
 """Id of a request whose response the client already has; no client uses it."""
 
 _RULES = {"missing": "required", "extra_forbidden": "additionalProperties"}
 
+_CALLS = (TOOL_CALL.method, RESOURCE_READ.method, RESOURCE_SUBSCRIBE.method)
 _Context = ServerRequestContext[None, Any]
+_Suspendable = types.CallToolRequestParams | types.ReadResourceRequestParams
+_Params = _Suspendable | types.SubscribeRequestParams
 _log = logging.getLogger(__name__)
 
 
@@ -66,21 +86,27 @@ class SdkSession:
     """One MCP session on the mcp package: answers the lines that `McpSession` forwards."""
 
     def __init__(
-        self, server: McpServer, client: Client, calls: ToolCalls, requests: OpenRequests[OpenRequest]
+        self,
+        server: McpServer,
+        client: Client,
+        client_requests: ClientRequests,
+        requests: OpenRequests[OpenRequest],
+        updates: ResourceUpdates,
     ) -> None:
         self._server = server
         self._client = client
-        self._calls = calls
+        self._client_requests = client_requests
         self._requests = requests
         self._asked: dict[Key, _PackageRequest] = {}
-        self._bus = InMemorySubscriptionBus()
+        self._updates = updates
+        self._listening: dict[_Bus, None] = {}
         self._handshaken: ServerSession | None = None
         self._package: Server[Any] = Server(
             call_results.SERVER["name"],
             version=call_results.SERVER["version"],
             title=call_results.SERVER["title"],
             instructions=INSTRUCTIONS,
-            on_subscriptions_listen=ListenHandler(self._bus),
+            on_subscriptions_listen=self._listen,
         )
         self._package.add_request_handler("server/discover", types.RequestParams, self._handle_discover)
         self._package.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
@@ -94,22 +120,41 @@ class SdkSession:
         self._package.add_request_handler(
             "resources/read", types.ReadResourceRequestParams, self._read_resource
         )
+        self._package.add_request_handler(
+            "resources/subscribe", types.SubscribeRequestParams, self._subscribe
+        )
+        self._package.add_request_handler(
+            "resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe
+        )
         # Instead of the package's telemetry: nothing leaves this machine.
         self._package.middleware[:] = [self._guard]
 
     async def run(self, lines: trio.MemoryReceiveChannel[ForwardedLine], handover: SessionHandover) -> None:
         """Answer until there are no more lines, and what they have asked is answered or takes too long."""
         to_package, from_us = trio.open_memory_channel[SessionMessage | Exception](0)
-        options = self._package.create_initialization_options(NotificationOptions(tools_changed=True))
+        options = self._package.create_initialization_options(
+            NotificationOptions(tools_changed=True, resources_changed=True)
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._feed_package, lines, handover, to_package)
             await self._package.run(from_us, _Writer(self), options)
 
-    async def tell_list_changed(self, *, also_handshake: bool) -> None:
+    async def tell_list_changed(self, kind: ListKind, *, also_handshake: bool) -> None:
         """Tell those clients of it that the package serves."""
-        if also_handshake and self._handshaken:
-            await self._handshaken.send_tool_list_changed()
-        await self._bus.publish(ToolsListChanged())
+        handshaken = self._handshaken if also_handshake else None
+        match kind:
+            case "tools":
+                if handshaken:
+                    await handshaken.send_tool_list_changed()
+                self._publish(ToolsListChanged())
+            case "resources":
+                if handshaken:
+                    await handshaken.send_resource_list_changed()
+                self._publish(ResourcesListChanged())
+
+    def _publish(self, event: ServerEvent) -> None:
+        for bus in list(self._listening):
+            bus.tell(event)
 
     # ── To the package ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,7 +194,7 @@ class SdkSession:
         if earlier := self._asked.get(key):
             earlier.settle()  # Responses with one id cannot be distinguished.
             earlier.client.forgo()
-        is_call = request.method == "tools/call"
+        is_call = request.method in _CALLS
         asked = _PackageRequest(self._asked, self._requests, key, client, is_call=is_call)
         if request.method != "subscriptions/listen":  # it lasts as long as the client does
             self._requests.add(asked)
@@ -195,10 +240,12 @@ class SdkSession:
             return answered.result
         except ValidationError as error:
             if ctx.method == "tools/call":
-                self._calls.record_rejected((ctx.params or {}).get("name"), _rejected_field(error))
+                self._client_requests.record_rejected((ctx.params or {}).get("name"), _rejected_field(error))
             raise
         except MCPError:
             raise
+        except BadCursorError:
+            raise _to_sdk_error(BAD_CURSOR) from None
         except Exception as error:  # noqa: BLE001  (the last line before the client)
             _log.exception("answering %s failed", ctx.method)
             raise _to_sdk_error(to_mcp(error)) from None
@@ -222,19 +269,47 @@ class SdkSession:
     async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
         raise _Answer(await self._server.list_tools(_era_of(ctx)))
 
-    async def _list_resources(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
-        raise _Answer(self._server.list_resources(_era_of(ctx)))
+    async def _list_resources(self, ctx: _Context, params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(await self._server.list_resources(_era_of(ctx), params.cursor))
 
-    async def _list_templates(self, ctx: _Context, _params: types.PaginatedRequestParams) -> NoReturn:
-        raise _Answer(self._server.list_templates(_era_of(ctx)))
+    async def _list_templates(self, ctx: _Context, params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(await self._server.list_templates(_era_of(ctx), params.cursor))
 
     async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> NoReturn:
-        found = self._server.read_resource(_era_of(ctx), str(params.uri))
-        if found is None:
-            raise MCPError(_NO_RESOURCE[_era_of(ctx)], NO_RESOURCE, {"uri": str(params.uri)})
-        raise _Answer(found)
+        await self._run(RESOURCE_READ, ctx, params, params.uri, NOTHING)
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> NoReturn:
+        await self._run(TOOL_CALL, ctx, params, params.name, Arguments.of(params.arguments or {}))
+
+    async def _subscribe(self, ctx: _Context, params: types.SubscribeRequestParams) -> NoReturn:
+        await self._run(RESOURCE_SUBSCRIBE, ctx, params, params.uri, NOTHING)
+
+    async def _unsubscribe(self, ctx: _Context, params: types.UnsubscribeRequestParams) -> NoReturn:
+        raise _Answer(self._server.unsubscribe(_era_of(ctx), params.uri))
+
+    async def _listen(
+        self, ctx: _Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        if len(self._listening) >= _MAX_LISTENING:
+            raise MCPError(
+                INTERNAL_ERROR, f"A session may have {_MAX_LISTENING} subscriptions: end one of them"
+            )
+        bus = _Bus()
+        uris = params.notifications.resource_subscriptions or ()
+        try:
+            end = self._server.listen_to_resources(uris, lambda uri: bus.tell(ResourceUpdated(uri)))
+        except CallError as error:
+            raise _to_sdk_error(read_error(error, _era_of(ctx))) from None
+        self._listening[bus] = None
+        try:
+            return await ListenHandler(bus)(ctx, params)
+        finally:
+            del self._listening[bus]
+            end()
+
+    async def _run(
+        self, kind: Kind, ctx: _Context, params: _Params, name: str, arguments: Arguments
+    ) -> NoReturn:
         answers: list[Parts | ProtocolError] = []
         is_answered = trio.Event()
 
@@ -242,7 +317,8 @@ class SdkSession:
             answers.append(answer)
             is_answered.set()
 
-        operation = self._calls.begin(_era_of(ctx), self._asked_for(ctx, params), on_answer)
+        asked = self._asked_for(ctx, params, name, arguments)
+        operation = self._client_requests.begin(kind, _era_of(ctx), asked, on_answer)
         try:
             await is_answered.wait()
         except trio.Cancelled:
@@ -253,18 +329,35 @@ class SdkSession:
             raise _to_sdk_error(answer)
         raise _Answer(answer)
 
-    def _asked_for(self, ctx: _Context, params: types.CallToolRequestParams) -> ToolCallRequest:
+    def _asked_for(self, ctx: _Context, params: _Params, name: str, arguments: Arguments) -> ClientRequest:
         token = (ctx.meta or {}).get("progress_token")
         asked = self._asked.get(coerce_request_id(ctx.request_id)) if ctx.request_id is not None else None
-        return ToolCallRequest(
-            params.name,
-            Arguments.of(params.arguments or {}),
+        return ClientRequest(
+            name,
+            arguments,
             asked.client if asked else self._client,
             _can_ask(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
-            state=params.request_state,
-            given=_find_given(params),
+            state=None if isinstance(params, types.SubscribeRequestParams) else params.request_state,
+            given=None if isinstance(params, types.SubscribeRequestParams) else _find_given(params),
+            notify_updated=self._updates.write,
         )
+
+
+class _Bus:
+    """A SubscriptionBus of the package for one `subscriptions/listen`."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[ServerEvent], None] = lambda _: None
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell the subscriber an event."""
+        self.tell(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Set the one listener."""
+        self.tell = listener
+        return lambda: None
 
 
 class _PackageRequest:
@@ -389,7 +482,7 @@ def _can_ask(ctx: _Context) -> CanAsk:
     return CanAsk(shows_forms, declared.sampling is not None, declared.roots is not None)
 
 
-def _find_given(params: types.CallToolRequestParams) -> bytes | None:
+def _find_given(params: _Suspendable) -> bytes | None:
     found = (params.input_responses or {}).get(QUESTION)
     if isinstance(found, types.ElicitResult):
         return elicitation.make_elicit_result(found.action, found.content)
@@ -407,4 +500,4 @@ def _rejected_field(error: ValidationError) -> str:
 
 
 def _to_sdk_error(error: ProtocolError) -> MCPError:
-    return MCPError(error.code, error.message)
+    return MCPError(error.code, error.message, error.data)

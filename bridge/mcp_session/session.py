@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from bridge.errors import ProtocolError, to_mcp
-from bridge.hub.argument_validation import Arguments
+from bridge.errors import CallError, ProtocolError, to_mcp
+from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.primitives.pagination import BadCursorError
+from bridge.hub.router import ListKind
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results, client_messages, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
@@ -34,26 +36,38 @@ from bridge.mcp_session.client_messages import (
     Discover,
     Initialize,
     Listen,
+    ListResources,
+    ListTemplates,
     ListTools,
     Message,
     Ping,
+    ReadResource,
     Request,
+    Subscribe,
+    Unsubscribe,
+)
+from bridge.mcp_session.client_requests import (
+    QUESTION,
+    RESOURCE_READ,
+    RESOURCE_SUBSCRIBE,
+    TOOL_CALL,
+    ClientRequest,
+    Kind,
 )
 from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
 from bridge.mcp_session.input_required import SuspendedCalls, open_suspended_calls
 from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
+from bridge.mcp_session.request_errors import BAD_CURSOR, read_error
+from bridge.mcp_session.resource_updates import ResourceUpdates
 from bridge.mcp_session.server_requests import ServerRequests
-from bridge.mcp_session.tool_calls import QUESTION, ToolCallRequest
 from native_host.protocol import jsonrpc
 
 if TYPE_CHECKING:
     from bridge.mcp_session.sdk_session import SdkSession
 
 MAX_SUBSCRIPTIONS = 64
-UNREAD_BYTES = 64 * 1024
-"""Unread bytes from which notifications of list changes wait until the client reads."""
 _CLOSED = ProtocolError(-32000, "Connection closed")
 _WAITING_LINES = 64
 """For the package, while it is loaded; then its client waits."""
@@ -78,7 +92,8 @@ class McpSession:
         self._client = client
         self._nursery = nursery
         self._server_requests = ServerRequests()
-        self._calls = server.make_tool_calls(suspended, self._server_requests)
+        self._client_requests = server.make_client_requests(suspended, self._server_requests)
+        self._updates = ResourceUpdates(client, nursery)
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
@@ -179,7 +194,7 @@ class McpSession:
             return meta.version is UNSET and self._answers_of_handshake(message, client)
         if meta.version != STATELESS_VERSION or isinstance(meta.capabilities, UnsetType):
             return False
-        if not isinstance(message, CallTool | ListTools | Discover | Listen):
+        if isinstance(message, Initialize | Ping):
             return False
         self._era = Era.STATELESS
         if meta.client:
@@ -188,45 +203,85 @@ class McpSession:
 
     def _answers_of_handshake(self, message: Request, client: Client) -> bool:
         match message:
-            case CallTool() if not message.params.is_retry:
-                self._begin_call(Era.HANDSHAKE, message, self._can, client)
-            case ListTools():
-                self._answer_later(message, client, partial(self._server.list_tools, Era.HANDSHAKE))
+            case CallTool() | ReadResource() if message.params.is_retry:
+                return False
             case Ping():
                 empty = call_results.make_result(Era.HANDSHAKE, {})
                 client_writer.make_answer(client, bytes(message.id), empty)
-            case _:
+            case Subscribe():
+                self._begin(RESOURCE_SUBSCRIBE, Era.HANDSHAKE, message, self._can, client)
+            case Unsubscribe():
+                done = self._server.unsubscribe(Era.HANDSHAKE, message.params.uri)
+                client_writer.make_answer(client, bytes(message.id), done)
+            case Discover() | Listen():
                 return False
+            case _:
+                return self._answers_in(Era.HANDSHAKE, message, self._can, client)
         return True
 
     def _answers_stateless(self, message: Request, can: Capabilities, client: Client) -> bool:
         match message:
-            case CallTool():
-                self._begin_call(Era.STATELESS, message, can, client)
-            case ListTools():
-                self._answer_later(message, client, partial(self._server.list_tools, Era.STATELESS))
             case Discover():
                 self._answer_later(message, client, self._server.discover_result)
             case Listen() if len(self._subscriptions) < MAX_SUBSCRIPTIONS:
-                self._subscriptions.add(_Subscription(message, client))
+                self._listen(message, client)
+            case Listen():
+                return False
+            case _:
+                return self._answers_in(Era.STATELESS, message, can, client)
+        return True
+
+    def _listen(self, message: Listen, client: Client) -> None:
+        subscription = _Subscription(message, client, self._nursery)
+        try:
+            subscription.begin(self._server)
+        except CallError as error:
+            client_writer.make_answer(client, bytes(message.id), read_error(error, Era.STATELESS))
+        else:
+            self._subscriptions.add(subscription)
+
+    def _answers_in(self, era: Era, message: Request, can: Capabilities, client: Client) -> bool:
+        server = self._server
+        match message:
+            case CallTool():
+                self._begin(TOOL_CALL, era, message, can, client)
+            case ReadResource():
+                self._begin(RESOURCE_READ, era, message, can, client)
+            case ListTools():
+                self._answer_later(message, client, partial(server.list_tools, era))
+            case ListResources():
+                self._answer_later(
+                    message, client, partial(server.list_resources, era, message.params.cursor)
+                )
+            case ListTemplates():
+                self._answer_later(
+                    message, client, partial(server.list_templates, era, message.params.cursor)
+                )
             case _:
                 return False
         return True
 
-    def _begin_call(self, era: Era, message: CallTool, can: Capabilities, client: Client) -> None:
-        params = message.params
-        response = (params.input_responses or {}).get(QUESTION)
-        call = ToolCallRequest(
-            params.name,
-            Arguments(params.arguments_json),
+    def _begin(
+        self,
+        kind: Kind,
+        era: Era,
+        message: CallTool | ReadResource | Subscribe,
+        can: Capabilities,
+        client: Client,
+    ) -> None:
+        asked = ClientRequest(
+            *_subject_of(message),
             client,
             can.can_ask,
-            progress_token=bytes(params.meta.progress_token),
-            state=params.request_state,
-            given=elicitation.make_elicit_result(response.action, response.content) if response else None,
+            progress_token=bytes(message.params.meta.progress_token),
+            notify_updated=self._updates.write,
         )
+        if not isinstance(message, Subscribe):
+            response = (message.params.input_responses or {}).get(QUESTION)
+            given = elicitation.make_elicit_result(response.action, response.content) if response else None
+            asked = asked._replace(state=message.params.request_state, given=given)
         opened = _Open(self.requests, bytes(message.id), client, is_call=True)
-        opened.waits_for(self._calls.begin(era, call, opened.answer))
+        opened.waits_for(self._client_requests.begin(kind, era, asked, opened.answer))
 
     def _answer_later(self, message: Request, client: Client, find: Callable[[], Awaitable[Parts]]) -> None:
         opened = _Open(self.requests, bytes(message.id), client)
@@ -256,16 +311,16 @@ class McpSession:
                 params = {"requestId": asked.key}
                 await self.handle_line(client_writer.make_notification("notifications/cancelled", params))
 
-    async def _tell_list_changed(self) -> None:
+    async def _tell_list_changed(self, kind: ListKind) -> None:
         if self._is_only_one:
             with suppress(trio.BrokenResourceError):
-                await self._client.wait_room(UNREAD_BYTES)
+                await self._client.wait_room(client_writer.UNREAD_BYTES)
         if self._is_initialized and not self._leaves_all:
-            self._client.write(client_writer.make_notification("notifications/tools/list_changed"))
+            self._client.write(client_writer.make_notification(f"notifications/{kind}/list_changed"))
         for subscription in self._subscriptions:
-            subscription.tell_list_changed()
+            subscription.tell_list_changed(kind)
         if self._sdk_session:
-            await self._sdk_session.tell_list_changed(also_handshake=self._leaves_all)
+            await self._sdk_session.tell_list_changed(kind, also_handshake=self._leaves_all)
 
     # ── What is left to the package ─────────────────────────────────────────────────────────────────────────
 
@@ -292,7 +347,9 @@ class McpSession:
             await load_package()
             from bridge.mcp_session.sdk_session import SdkSession  # noqa: PLC0415
 
-            self._sdk_session = SdkSession(self._server, self._client, self._calls, self.requests)
+            self._sdk_session = SdkSession(
+                self._server, self._client, self._client_requests, self.requests, self._updates
+            )
             await self._sdk_session.run(lines, handover)
         self._sdk_ended.set()
 
@@ -305,6 +362,12 @@ async def load_package() -> ModuleType:
     if "bridge.mcp_session.sdk_session" not in sys.modules:
         await trio.to_thread.run_sync(import_module, "bridge.mcp_session.sdk_session")
     return sys.modules["bridge.mcp_session.sdk_session"]
+
+
+def _subject_of(message: CallTool | ReadResource | Subscribe) -> tuple[str, Arguments]:
+    if isinstance(message, CallTool):
+        return message.params.name, Arguments(message.params.arguments_json)
+    return message.params.uri, NOTHING
 
 
 class _Open:
@@ -340,6 +403,8 @@ class _Open:
             found: Parts | ProtocolError
             try:
                 found = await find()
+            except BadCursorError:
+                found = BAD_CURSOR
             except Exception as error:  # noqa: BLE001  (the last line before the client)
                 _log.exception("a request could not be answered")
                 found = to_mcp(error)
@@ -363,29 +428,44 @@ class _Subscription:
 
     is_call = False
 
-    def __init__(self, message: Listen, client: Client) -> None:
+    def __init__(self, message: Listen, client: Client, nursery: trio.Nursery) -> None:
         self.key = client_messages.correlate_id(bytes(message.id))
         self._raw_id = bytes(message.id)
         self._client = client
         self._meta = {"io.modelcontextprotocol/subscriptionId": message.id}
         asked = msgspec.to_builtins(message.params.notifications)
-        honored = {kind: wanted for kind, wanted in asked.items() if wanted}
-        self._is_about_tools = message.params.notifications.tools_list_changed is True
-        told = {"_meta": self._meta, "notifications": honored}
-        client.write(client_writer.make_notification("notifications/subscriptions/acknowledged", told))
+        self._honored = {kind: wanted for kind, wanted in asked.items() if wanted}
+        self._updates = ResourceUpdates(client, nursery, self._meta)
+        self._end: Callable[[], None] = lambda: None
 
-    def tell_list_changed(self) -> None:
-        """If it asked for that."""
-        if self._is_about_tools:
-            told = {"_meta": self._meta}
-            self._client.write(client_writer.make_notification("notifications/tools/list_changed", told))
+    def begin(self, server: McpServer) -> None:
+        """Acknowledge it, and report from now on.
+
+        Raises:
+            CallError: it names too many resources.
+        """
+        self._end = server.listen_to_resources(
+            self._honored.get("resourceSubscriptions", ()), self._updates.write
+        )
+        self._write("subscriptions/acknowledged", {"notifications": self._honored})
+
+    def tell_list_changed(self, kind: ListKind) -> None:
+        """Tell it, if it asked for that."""
+        if f"{kind}ListChanged" in self._honored:
+            self._write(f"{kind}/list_changed")
+
+    def _write(self, what: str, told: Mapping[str, Any] | None = None) -> None:
+        params = {"_meta": self._meta, **(told or {})}
+        self._client.write(client_writer.make_notification(f"notifications/{what}", params))
 
     def cancel(self) -> None:
         """Without an answer."""
+        self._end()
         self._client.forgo()
 
     def close(self) -> None:
         """With an answer that says so."""
+        self._end()
         client_writer.make_answer(self._client, self._raw_id, _CLOSED)
 
 

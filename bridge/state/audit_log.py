@@ -74,6 +74,7 @@ class _Line(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     origin: str = ""
     tab: int = 0
     tab_id: int | None = None
+    kind: str = "tool"
     name: str = ""
     tool: str = ""
     action: str = ""
@@ -117,6 +118,7 @@ def _make_line(now: float, event: str, site: Site, session: Session | None = Non
 
 def _call_line(now: float, call: FinishedCall, *, with_arguments: bool) -> _Line:
     line = _make_line(now, "call", call.site, call.session)
+    line.kind = call.kind
     line.name = _shorten_text(call.name[:_LONGEST], _MAX_NAME)
     line.tool = _shorten_text(call.own_name[:_LONGEST], _MAX_NAME)
     line.action = _shorten_text(call.action, _MAX_ID)

@@ -103,7 +103,8 @@ class Follower:
 
 def list_outcomes() -> list[str]:
     """Return the possible values of `FinishedCall.outcome`."""
-    return ["ok", "tool_error", "cancelled", "unknown_tool", *(code.name.lower() for code in wire.Code)]
+    named = ["ok", "tool_error", "cancelled", "unknown_tool", "not_offered"]
+    return [*named, *(code.name.lower() for code in wire.Code)]
 
 
 def client_name(line: dict[str, Any]) -> str:

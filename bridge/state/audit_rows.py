@@ -31,9 +31,8 @@ def _clean_text(of: Mapping[str, Any], key: str) -> str:
 
 
 def _format_tool(line: Mapping[str, Any]) -> str:
-    tool = " ".join(
-        filter(None, [_clean_text(line, "tool") or _clean_text(line, "name"), _clean_text(line, "action")])
-    )
+    name = _clean_text(line, "tool") or _clean_text(line, "name")
+    tool = " ".join(filter(None, [_clean_text(line, "kind"), name, _clean_text(line, "action")]))
     return f"{_clean_text(line, 'batch')}.{_clean_text(line, 'step')} {tool}" if line.get("step") else tool
 
 

@@ -45,11 +45,15 @@ bridge.hub: admission argument_validation audit_records cached_tools catalog cat
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers
 bridge.hub: public_names registrations registry router schema_limits schema_texts tab_opener tool_definition
 bridge.hub: tool_list tool_result tool_schema tool_search transport
-bridge.hub.consent: approval_prompts page_tool_consent page_tool_settings user_prompts
+bridge.hub.consent: approval_prompts doubt_prompts page_tool_consent page_tool_settings user_prompts
+bridge.hub.primitives: document_access document_names embedded_resource extension_support linked_resources
+bridge.hub.primitives: offered_entries page_contents page_documents page_prompt page_questions page_read
+bridge.hub.primitives: page_resource pagination resource_catalog resource_subscriptions
 bridge.hub.rules: pauses site_patterns site_rules
 bridge.links: host_connection native_hosts pending_requests
 bridge.mcp_session: call_results client_messages client_writer elicitation handover input_required mcp_server
-bridge.mcp_session: open_requests sampling_and_roots server_requests session tool_calls
+bridge.mcp_session: client_requests open_requests request_errors resource_updates sampling_and_roots
+bridge.mcp_session: server_requests session
 bridge.state: approval_publisher audit_log log_file pause_sync pauses_file profiles_file server_record
 bridge.state: site_approvals tool_cache
 http_serving: host_header

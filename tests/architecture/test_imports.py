@@ -100,6 +100,8 @@ WITH_IO = {
     "bridge/hub/change_signal.py": "wakes waiters",
     "bridge/hub/operation.py": "waits for an outcome",
     "bridge/hub/consent/approval_prompts.py": "has deadlines",
+    "bridge/hub/consent/doubt_prompts.py": "waits for the user",
+    "bridge/hub/primitives/resource_subscriptions.py": "waits for updates",
 }
 """Modules of SANS_IO's folders that wait, or read a clock."""
 

@@ -61,7 +61,7 @@ def test_variables_of_settings_constants_and_shell_scripts_are_collected() -> No
 
 def test_browser_tools_and_meta_tools_are_collected_with_schemas_and_annotations() -> None:
     found = collect_interfaces("tools")
-    meta_tools = {"list_page_tools", "call_page_tool"}
+    meta_tools = {"list_page_tools", "call_page_tool", "read_resource"}
     assert len(found.keys() - meta_tools) == 26
     assert meta_tools <= found.keys()
     assert found["computer"]["inputSchema"]["required"] == ["action"]

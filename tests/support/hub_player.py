@@ -19,6 +19,7 @@ from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
+from bridge.hub.meta_tools import TOOLS as META_TOOLS
 from bridge.hub.operation import OnFinished, Operation
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
@@ -342,7 +343,10 @@ class Player:
             await self.router.call(session, "list_page_tools", Arguments.of({}))
             names = [entry.name for entry in self.router.catalog.all_entries()]
         else:
-            names = [str(each["name"]) for each in (await self.router.list_tools_decoded(session))[2:]]
+            names = [
+                str(each["name"])
+                for each in (await self.router.list_tools_decoded(session))[len(META_TOOLS) :]
+            ]
             self._has_read_other |= self._is_other_list()
         self.model.time_is(trio.current_time())  # a list waits for browsers that have not said everything
         bindings = self._bindings()
@@ -781,7 +785,7 @@ class Player:
         spots = [_spot(entry) for entry in self.router.catalog.live_entries() if not entry.refusal]
         return {(spot.profile, spot.pid, spot.tab_id, spot.frame_id) for spot in spots}
 
-    async def _tell(self) -> None:
+    async def _tell(self, _kind: str) -> None:
         now = trio.current_time()
         assert now >= self._told_at + TOLD_APART_S, "told too often"
         assert self._is_other_list() or self._has_read_other, "told of nothing"

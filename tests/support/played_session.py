@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import mcp_types
+import msgspec
 import trio
 import trio.testing
 
@@ -20,7 +21,7 @@ from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.mcp_session.session import McpSession, open_session
 from custom_tools import OwnTools
-from fake_transport import PlayedTransport, one_page, tab, tools
+from fake_transport import Answer, Asked, PlayedTransport, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.framing import Part
 
@@ -75,10 +76,27 @@ class Pages(PlayedTransport):
     def __init__(self) -> None:
         super().__init__()
         self.held: list[Held] = []
+        self.on_request = self._answer_request
+
+    def _answer_request(self, asked: Asked) -> Answer:
+        match asked.params:
+            case wire.PageMcp(params=params):
+                uri = json.loads(bytes(params))["uri"]
+                if uri == "cart://broken":
+                    return {"success": False, "payload": {"code": -32603, "message": "boom"}}
+                return {"success": True, "payload": {"contents": [{"uri": uri, "text": "tea"}]}}
+            case wire.WatchResource(uri="cart://broken"):
+                return CallError(wire.Code.INVALID_PARAMS, "it never changes", handed=True)
+            case wire.WatchResource():
+                assert asked.caller.on_watch
+                asked.caller.on_watch(wire.Watching())
+                return None
+            case _:
+                return self.answer
 
     def send(self, *asked: Any, **more: Any) -> Operation:
         answer = super().send
-        if asked[2].tool_name != "hold":
+        if getattr(asked[2], "tool_name", "") != "hold":
             return answer(*asked, **more)
         held = Held(lambda: answer(*asked, **more), asked[5] if len(asked) > 5 else more["observer"])
         self.held.append(held)
@@ -129,7 +147,7 @@ async def session(*, leaves_all: bool, keep: AuditSink = lambda _: None) -> Asyn
     router = Router(pages, keep=keep)
     router.set_provider(OwnTools(where=where))
     pages.happen(DiscoveryFinished())
-    pages.connect("h1", *one_page("getCart", "hold"))
+    pages.connect("h1", wire.Tabs(tabs=[tab(1)]), offer("getCart", "hold"))
     mcp_server = McpServer(router, Session("s1"), lambda: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(router.run)
@@ -183,7 +201,26 @@ def report(played: Played) -> None:
 
 
 def change(played: Played) -> None:
-    played.pages.announce("h1", wire.Tabs(tabs=[tab(1)]), tools(1, "getCart", "hold", "another"))
+    played.pages.announce("h1", wire.Tabs(tabs=[tab(1)]), offer("getCart", "hold", "another"))
+
+
+def change_resources(played: Played) -> None:
+    played.pages.announce("h1", offer("getCart", "hold", resources=("cart://1", "cart://2")))
+
+
+def update(played: Played) -> None:
+    """The page reports a change of each resource that is watched."""
+    for asked in played.pages.asked:
+        if isinstance(asked.params, wire.WatchResource) and asked not in played.pages.given_up:
+            assert asked.caller.on_watch
+            asked.caller.on_watch(wire.ResourceUpdated(uri=asked.params.uri))
+
+
+def offer(*names: str, resources: Sequence[str] = ("cart://1", "cart://broken")) -> wire.FrameTools:
+    """A page with tools, resources and a template."""
+    entries = [msgspec.Raw(msgspec.json.encode({"uri": uri, "name": "Cart"})) for uri in resources]
+    template = msgspec.Raw(b'{"uriTemplate":"order://{id}","name":"Order"}')
+    return msgspec.structs.replace(tools(1, *names), resources=entries, resource_templates=[template])
 
 
 async def where(caller: CallObserver) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.cached_tools import ToolStore
-from bridge.hub.catalog_entries import CachedEntry, DocumentTools, Entry, LiveEntry
+from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
 from bridge.hub.consent.user_prompts import client_name
@@ -47,6 +47,25 @@ class PageToolApprovals(Protocol):
 
     async def grant_approval(self, origin: str, choice: str, client: str) -> None:
         """Keep a choice of the user that lasts (`hour`, `client`, `always`)."""
+        ...
+
+
+class OfferingDocument(Protocol):
+    """A document that offers something to clients."""
+
+    @property
+    def browser(self) -> Browser:
+        """Browser that it is open in."""
+        ...
+
+    @property
+    def frame(self) -> Frame:
+        """What it has announced."""
+        ...
+
+    @property
+    def tab_origin(self) -> str:
+        """Origin of the page in its tab."""
         ...
 
 
@@ -99,8 +118,8 @@ class PageToolConsent:
 
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def is_listed(self, document: DocumentTools) -> bool:
-        """Return whether a document's tools stand in `tools/list`."""
+    def is_listed(self, document: OfferingDocument) -> bool:
+        """Return whether what a document offers stands in lists."""
         has_values = self._settings.sites or document.browser.page_tools
         if not has_values and self._default_setting == "on" and document.frame.announced.frame_id == 0:
             return True  # nearly all documents, of which there may be a thousand
@@ -112,10 +131,14 @@ class PageToolConsent:
         """Return whether a cached tool stands in `tools/list`."""
         return not self.refusal(entry) and not any(self._unapproved_origins(entry, ""))
 
-    def is_off(self, document: DocumentTools) -> bool:
+    def is_off(self, document: OfferingDocument) -> bool:
         """Return whether a document's tools are not used at all."""
         sites = document.frame.announced.origin, document.tab_origin
         return any(self._is_off(document.browser.page_tools, origin) for origin in sites)
+
+    def has_resources(self) -> bool:
+        """Return whether resources of pages are used at all."""
+        return self._settings.resources == "on"
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,10 +154,29 @@ class PageToolConsent:
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
         return tuple(self._find_doubts(session, entry))
 
+    def find_document_doubts(self, session: Session, document: OfferingDocument) -> tuple[Doubt, ...]:
+        """Return what the user has to allow before this session may use a document's resources.
+
+        Raises:
+            CallError: a value forbids the document, or resources.
+        """
+        if not self.has_resources():
+            refusal = "resources of pages are off, by `resources` of [pages] in config.toml"
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        browser, frame, host_page = document.browser, document.frame, document.tab_origin
+        if refusal := self._refusal_of((frame.announced.origin, host_page), browser.page_tools):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        who = client_name(session)
+        return tuple(
+            _about_site(who, origin) for origin in self._unapproved_live(browser, frame, host_page, who)
+        )
+
     def refusal(self, entry: Entry) -> str:
         """Return which value forbids the tool, in words for the user; empty when none does."""
-        in_popup = self._in_popup(entry)
-        for origin in (entry.origin, _host_page(entry)):
+        return self._refusal_of((entry.origin, _host_page(entry)), self._in_popup(entry))
+
+    def _refusal_of(self, sites: Iterable[str], in_popup: Popup) -> str:
+        for origin in sites:
             if self._is_off(in_popup, origin):
                 site = single_line(origin, MAX_ORIGIN_CHARS)
                 return f"page tools of {site} are off, by [pages] in config.toml or in the extension's popup"

@@ -1,6 +1,8 @@
-"""Table [pages] of config.toml: the use of page tools, per site."""
+"""Table [pages] of config.toml: the use of what pages offer, per site."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import msgspec
 
@@ -30,4 +32,6 @@ class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     tools: Use = "on"
     """For sites that neither `sites` nor the extension's popup names."""
+    resources: Literal["on", "off"] = "on"
+    """Whether resources of pages are listed and read."""
     sites: tuple[PageSite, ...] = ()

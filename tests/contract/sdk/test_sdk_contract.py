@@ -33,12 +33,14 @@ from played_session import (
     call,
     cancel,
     change,
+    change_resources,
     encoded,
     initialize,
     opened,
     put,
     report,
     session,
+    update,
 )
 
 
@@ -138,6 +140,66 @@ async def test_a_usual_conversation(era: str) -> None:
     assert sum('"isError"' in line or '"content"' in line for line in told) >= 4
 
 
+CART, BROKEN = (f"mcpb://page/shop.example/tab1/cart://{name}" for name in ("1", "broken"))
+
+
+@pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_resources(era: str) -> None:
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, 1, "resources/list"),
+            asked(era, 2, "resources/list", {"cursor": '[2,"mcpb://page/shop.example/tab1/cart://1"]'}),
+            asked(era, 3, "resources/list", {"cursor": "nobody's"}),
+            asked(era, 4, "resources/templates/list"),
+            asked(era, 5, "resources/templates/list", {"cursor": ""}),
+            asked(era, 6, "resources/read", {"uri": CART}),
+            asked(era, 7, "resources/read", {"uri": "cart://1"}),
+            asked(era, 8, "resources/read", {"uri": BROKEN}),
+            asked(era, 9, "resources/read", {"uri": "cart://nobody's"}),
+            asked(era, 10, "resources/read", {"uri": "no URI"}),
+            asked(era, 11, "resources/read", {"uri": "mcpb://page/shop.example/order://a%2Fb"}),
+        ]
+    )
+    assert sum('"text": "tea"' in line for line in told) == 3
+    assert sum("boom" in line for line in told) == 1
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_subscriptions_to_resources(era: str) -> None:
+    listens = {
+        "notifications": {"resourcesListChanged": True, "resourceSubscriptions": [CART, CART, "x://1"]}
+    }
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, 1, "resources/subscribe", {"uri": CART}),
+            asked(era, 2, "resources/subscribe", {"uri": CART}),
+            asked(era, 3, "resources/subscribe", {"uri": "cart://1"}),
+            asked(era, 4, "resources/subscribe", {"uri": BROKEN}),
+            asked(era, 5, "resources/subscribe", {"uri": "x://1"}),
+            asked(era, 6, "resources/unsubscribe", {"uri": "x://1"}),
+            asked(era, "news", "subscriptions/listen", listens),
+            asked(era, "more", "subscriptions/listen", listens),
+            update,
+            asked(era, 7, "resources/unsubscribe", {"uri": CART}),
+            cancel("more"),
+            update,
+            change_resources,
+        ]
+    )
+    updated = [json.loads(line)["params"]["uri"] for line in told if "resources/updated" in line]
+    assert sorted(updated) == (["cart://1"] * 2 + [CART] if era == "2025-11-25" else [CART] * 3)
+    assert sum("resources/list_changed" in line for line in told) == 1
+
+
+async def test_a_session_has_at_most_128_subscriptions() -> None:
+    uris = [f"mcpb://page/shop.example/tab1/order://{number}" for number in range(129)]
+    listens = {"notifications": {"resourceSubscriptions": uris}}
+    told = await hear_the_same([asked("2026-07-28", 1, "subscriptions/listen", listens)])
+    assert sum("a session may have 128 subscriptions" in line for line in told) == 1
+
+
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("request_id", IDS, ids=lambda request_id: repr(request_id)[:20])
 async def test_every_id_comes_back_as_it_was(era: str, request_id: Any) -> None:
@@ -174,12 +236,30 @@ BAD_PARAMS: list[Any] = [
     {"name": GET_CART, "unknown": {"a": [1]}, "arguments": {"a": 1}},
     {"cursor": 7},
     {"cursor": None},
+    {"uri": 7},
+    {"uri": ""},
+    {"uri": "x://1", "_meta": {"progressToken": []}},
+    {"uri": "x://1", "inputResponses": {"question": {"roots": []}}},
+    {"notifications": {"resourceSubscriptions": [7]}},
+    {"notifications": {"resourceSubscriptions": "x://1"}},
 ]
 
 
 @pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(
-    "method", ["tools/call", "tools/list", "ping", "server/discover", "subscriptions/listen"]
+    "method",
+    [
+        "tools/call",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "ping",
+        "server/discover",
+        "subscriptions/listen",
+    ],
 )
 async def test_params_of_every_kind(era: str, method: str) -> None:
     asked_all = [asked(era, number, method, params) for number, params in enumerate(BAD_PARAMS, 1)]
@@ -450,6 +530,9 @@ SEEDS = [
     *(asked(era, 1, "tools/call", CART_CALL) for era in ("2025-11-25", "2026-07-28")),
     *(asked(era, 2, "tools/list", {"cursor": "x"}) for era in ("2025-11-25", "2026-07-28")),
     asked("2026-07-28", 3, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    *(asked(era, 5, "resources/read", {"uri": CART}) for era in ("2025-11-25", "2026-07-28")),
+    asked("2025-11-25", 6, "resources/subscribe", {"uri": CART}),
+    asked("2026-07-28", 7, "subscriptions/listen", {"notifications": {"resourceSubscriptions": [CART]}}),
     initialize(),
     cancel(1),
     {"id": 4, "result": {"action": "accept"}},

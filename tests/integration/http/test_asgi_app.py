@@ -61,7 +61,7 @@ async def test_tools_that_come_and_go_are_told_as_they_are_now() -> None:
     async with open_front() as served, served.client() as client:
         served.transport.announce("h1", wire.TabRemoved(tab_id=1))
         names = {tool["name"] for tool in (await client.get("/tools")).json()["tools"]}
-    assert names == {"list_page_tools", "call_page_tool"}
+    assert names == {"list_page_tools", "call_page_tool", "read_resource"}
 
 
 async def test_metrics_tell_of_calls_sessions_browsers_and_refusals() -> None:

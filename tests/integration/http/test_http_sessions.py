@@ -19,7 +19,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import DiscoveryFinished
 from bridge.mcp_session.client_messages import Implementation
-from bridge.mcp_session.session import UNREAD_BYTES
+from bridge.mcp_session.client_writer import UNREAD_BYTES
 from fake_transport import PlayedTransport, browser_hello
 from http_frontend import ENVELOPE, request
 from http_serving.error_responses import RequestRejected
@@ -151,7 +151,7 @@ async def test_a_client_that_reads_nothing_keeps_no_news_from_others_of_its_name
             json.dumps(request(1, "subscriptions/listen", asked)).encode()
         )
         with trio.fail_after(SOON_S):
-            await shared.server.tell_list_changed()
+            await shared.server.tell_list_changed("tools")
         listener.finish()
         assert b"tools/list_changed" in await listener.wait_last()
 

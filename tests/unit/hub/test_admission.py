@@ -11,6 +11,7 @@ import trio
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Record, ToolRegistration
 from bridge.hub.client_session import Session
+from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_call import Outcome
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.router import Router, Terms
@@ -69,7 +70,7 @@ async def refusal(router: Router, arguments: dict[str, Any] | None = None) -> st
 
 
 async def listed(router: Router) -> list[str]:
-    return [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))][2:]
+    return [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))][len(TOOLS) :]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ async def test_in_read_only_mode_a_tool_that_its_page_marks_so_is_called(
 
 async def test_the_person_s_own_description_stands_in_place_of_the_page_s(hub: Open) -> None:
     router = hub(under(tools=[ToolRule(name="getCart", description="Ask me before you use it.")]))
-    (tool,) = (await router.list_tools_decoded(Session("ours")))[2:]
+    (tool,) = (await router.list_tools_decoded(Session("ours")))[len(TOOLS) :]
     assert tool["description"] == f"{mark_of('https://shop.example')} [tab 1] Ask me before you use it."
 
 
@@ -171,7 +172,7 @@ async def test_a_client_that_calls_too_often_is_told_the_limit_and_how_long_to_w
 async def test_more_tools_than_a_client_can_take_are_reached_by_search_alone(
     hub: Open, transport: PlayedTransport
 ) -> None:
-    router = hub(Terms(max_listed=4))
+    router = hub(Terms(max_listed=5))
     transport.announce("h1", tools(1, "a", "b"))
     assert len(await listed(router)) == 2
     transport.announce("h1", tools(1, "a", "b", "getCart"))

@@ -11,6 +11,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
+from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router
 from bridge.hub.tool_definition import mark_of
@@ -213,7 +214,7 @@ async def test_a_frame_in_another_site_s_page_says_in_whose(
     tabs = wire.Tabs(tabs=[tab(2, origin=EVIL, title="My shop")])
     frame = msgspec.structs.replace(tools(2, "getCart", frame_id=5), opened=True)
     transport.connect("h1", tabs, frame)
-    (tool,) = (await router.list_tools_decoded(Session("ours")))[2:]
+    (tool,) = (await router.list_tools_decoded(Session("ours")))[len(TOOLS) :]
     place = '[inside https://evil.example · tab 1 "My shop"]'
     assert tool["description"].startswith(f"{mark_of('https://shop.example')} {place}")
 

@@ -10,6 +10,7 @@ from bridge.errors import UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
+from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
@@ -66,7 +67,7 @@ def router(transport: PlayedTransport, store: Kept, nursery: trio.Nursery) -> Ro
 
 async def page_tools(router: Router, session: Session | None = None) -> dict[str, str]:
     listed = await router.list_tools_decoded(session or Session("ours"))
-    return {tool["name"]: tool["description"] for tool in listed[2:]}
+    return {tool["name"]: tool["description"] for tool in listed[len(TOOLS) :]}
 
 
 def failure_of(answer: bytes) -> str:
@@ -317,7 +318,7 @@ async def test_kept_tools_do_not_crowd_out_what_pages_offer_now(
     transport.connect("h1", *one_page("search", "checkout"))
     names = [tool["name"] for tool in await router.list_tools_decoded(Session("ours"))]
     assert len(names) == 10
-    assert names[2].endswith("_search")
+    assert names[len(TOOLS)].endswith("_search")
 
 
 async def test_calls_at_once_share_the_tab_that_the_first_one_opens(

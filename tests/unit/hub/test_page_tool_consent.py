@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.consent.user_prompts import PromptRequest
+from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
@@ -41,9 +42,11 @@ class Prompts:
     def __init__(self) -> None:
         self.choices: list[str] = []
         self.asked: list[PromptRequest] = []
+        self.on_ask: Callable[[], None] = lambda: None
 
     async def ask(self, request: PromptRequest) -> str:
         self.asked.append(request)
+        self.on_ask()
         await trio.lowlevel.checkpoint()
         if not self.choices:
             raise CallError(Code.NOT_ALLOWED, "no browser and no client can ask", handed=False)
@@ -106,7 +109,7 @@ class Hub:
 
     async def listed(self) -> list[str]:
         found = msgspec.json.decode(await self.router.list_tools(self.session, Era.STATELESS))
-        return [tool["name"] for tool in found][2:]
+        return [tool["name"] for tool in found][len(TOOLS) :]
 
     async def named(self, **arguments: Any) -> str:
         answer = await self.router.call(self.session, "list_page_tools", Arguments.of(arguments))
@@ -226,17 +229,14 @@ async def test_a_tool_that_changes_while_the_user_is_asked_does_not_run_unasked(
     hub = Hub(nursery)
     hub.open_page(consequentialHint=True)
 
-    class Changing(Prompts):
-        async def ask(self, request: PromptRequest) -> str:
-            page = tools(1, "getCart")
-            hints = {"consequentialHint": True, "title": f"{len(self.asked)}"}
-            page.tools = [msgspec.Raw(msgspec.json.encode({"name": "getCart", "annotations": hints}))]
-            hub.transport.announce("h1", page)
-            return await super().ask(request)
+    def change_tool() -> None:
+        page = tools(1, "getCart")
+        hints = {"consequentialHint": True, "title": f"{len(hub.prompts.asked)}"}
+        page.tools = [msgspec.Raw(msgspec.json.encode({"name": "getCart", "annotations": hints}))]
+        hub.transport.announce("h1", page)
 
-    changing = Changing()
-    changing.choices = ["once"] * 10
-    hub.router._prompts = changing
+    hub.prompts.on_ask = change_tool
+    hub.prompts.choices = ["once"] * 10
     assert "changed while the user was asked" in await hub.failure(CART_TOOL)
 
 
@@ -311,7 +311,7 @@ async def test_a_change_in_the_popup_is_a_change_of_the_list(nursery: trio.Nurse
     hub.open_page()
     told = trio.Event()
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         told.set()
 
     await nursery.start(hub.router.notify_changes, tell)

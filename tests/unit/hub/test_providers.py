@@ -86,7 +86,12 @@ def ends(records: list[Record]) -> list[tuple[str, str]]:
 async def test_its_tools_stand_between_ours_and_the_pages(router: Router) -> None:
     with trio.fail_after(30):
         listed = msgspec.json.decode(await router.list_tools(SESSION, Era.STATELESS))
-    assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", "whistle"]
+    assert [tool["name"] for tool in listed] == [
+        "list_page_tools",
+        "call_page_tool",
+        "read_resource",
+        "whistle",
+    ]
 
 
 async def test_a_call_is_among_those_that_run_until_it_has_its_answer(

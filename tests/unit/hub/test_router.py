@@ -152,7 +152,7 @@ async def test_the_list_does_not_wait_longer_than_a_second(
 ) -> None:
     transport.happen(HostDiscovered("h1", 1.0))
     began = trio.current_time()
-    assert len(await router.list_tools_decoded(Session("ours"))) == 2
+    assert len(await router.list_tools_decoded(Session("ours"))) == 3
     assert trio.current_time() - began == pytest.approx(1)
 
 
@@ -220,7 +220,7 @@ async def test_the_first_change_is_told_at_once_and_later_ones_are_joined(
 ) -> None:
     told_at: list[float] = []
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         told_at.append(trio.current_time() - began)
 
     transport.connect("h1", *one_page("a"))
@@ -239,7 +239,7 @@ async def test_a_client_that_has_listed_in_between_is_told_that_the_list_is_as_b
 ) -> None:
     told_at: list[float] = []
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         told_at.append(trio.current_time() - began)
 
     transport.connect("h1", *one_page("a"))
@@ -260,7 +260,7 @@ async def test_what_does_not_change_the_list_is_not_told(
 ) -> None:
     told = 0
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         nonlocal told
         told += 1
 
@@ -277,7 +277,7 @@ async def test_a_browser_that_comes_back_with_the_same_tools_is_no_change(
 ) -> None:
     told = 0
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         nonlocal told
         told += 1
 
@@ -295,7 +295,7 @@ async def test_a_page_that_changes_its_tools_all_the_time_is_looked_at_twice_a_s
 ) -> None:
     told_at: list[float] = []
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         told_at.append(trio.current_time())
 
     transport.connect("h1", *one_page("a"))
@@ -311,7 +311,7 @@ async def test_a_vanished_browser_is_a_change_only_after_the_grace_period(
 ) -> None:
     gone_at: list[float] = []
 
-    async def tell() -> None:
+    async def tell(_: str) -> None:
         gone_at.append(trio.current_time())
 
     transport.connect("h1", *one_page("a"))
@@ -326,7 +326,7 @@ async def test_a_vanished_browser_is_a_change_only_after_the_grace_period(
 # ── Our own two tools ────────────────────────────────────────
 async def test_they_are_listed_first_whatever_pages_do(router: Router) -> None:
     listed = await router.list_tools_decoded(Session("ours"))
-    assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool"]
+    assert [tool["name"] for tool in listed] == ["list_page_tools", "call_page_tool", "read_resource"]
 
 
 async def test_without_a_browser_the_list_says_what_to_run(router: Router) -> None:

@@ -27,7 +27,7 @@ from bridge.mcp_session.input_required import (
 )
 from native_host.protocol import wire
 
-CART = Request("getCart", Arguments(b"{}"))
+CART = Request("tools/call", "getCart", Arguments(b"{}"))
 BUY = wire.ElicitConfirmation(message="Buy?")
 YES = elicitation.make_elicit_result("accept", {})
 Run = Callable[[CallObserver], Awaitable[bytes]]

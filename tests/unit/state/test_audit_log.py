@@ -106,6 +106,14 @@ def test_a_call_is_one_line_with_who_called_what_where_and_what_came_of_it(
     ]
 
 
+def test_a_request_for_a_resource_has_its_kind_and_its_uri(log: AuditLog, state: Path) -> None:
+    public = "mcpb://page/shop.example/tab1/cart://1"
+    log.write_record(called(kind="resource", name=public, own_name="cart://1"))
+    line = lines(state)[0]
+    assert (line["kind"], line["name"], line["tool"]) == ("resource", public, "cart://1")
+    assert format_row(line)[2] == "resource cart://1"
+
+
 def test_a_call_that_got_nowhere_leaves_out_what_nobody_knows(log: AuditLog, state: Path) -> None:
     log.write_record(called("unknown_tool", site=Site(), own_name=""))
     assert set(lines(state)[0]) == {

@@ -1,0 +1,1 @@
+"""MCP primitives besides tools: resources and prompts of pages, and requests of pages to clients."""

@@ -1,0 +1,183 @@
+"""Documents whose page servers offer resources or prompts, each with a name of its own. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from bridge.errors import CallError
+from bridge.hub.audit_records import Site
+from bridge.hub.client_session import Session
+from bridge.hub.policy import Policy
+from bridge.hub.primitives.document_names import DocumentName, DocumentPlace, document_names
+from bridge.hub.public_names import ProfileMarks
+from bridge.hub.registry import Browser, Frame, FrameAt, Registry
+from bridge.hub.tool_definition import in_tab
+from bridge.hub.transport import TabAddress
+from native_host.protocol import wire
+from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
+from native_host.protocol.wire import Code
+
+TOP_FRAME = 0
+MAX_CHOICES = 4
+"""Names in the error about one that may mean several documents."""
+
+
+class PageDocument(msgspec.Struct, eq=False, frozen=True):
+    """A document with a page server, and its name."""
+
+    browser: Browser
+    frame: Frame
+    name: DocumentName
+    refusal: str
+    """Rule of the user's policy that forbids the site; empty if it is allowed."""
+
+    @property
+    def tab(self) -> wire.Tab:
+        """Its tab as it is now."""
+        return self.browser.tabs[self.frame.announced.tab_id]
+
+    @property
+    def tab_origin(self) -> str:
+        """Origin of the page in its tab."""
+        return self.tab.origin
+
+    @property
+    def lost_at(self) -> float | None:
+        """Time when the connection to it ended; None: it is there."""
+        return self.browser.lost_at if self.frame.lost_at is None else self.frame.lost_at
+
+    @property
+    def address(self) -> TabAddress:
+        """Where requests to it go."""
+        return TabAddress(self.browser.host, self.frame.announced.tab_id)
+
+    @property
+    def origin(self) -> str:
+        """Its origin."""
+        return self.frame.announced.origin
+
+    @property
+    def shown_origin(self) -> str:
+        """Its origin for descriptions and errors."""
+        return (
+            "a page without an origin"
+            if self.origin == "null"
+            else single_line(self.origin, MAX_ORIGIN_CHARS)
+        )
+
+    @property
+    def place(self) -> str:
+        """Sentence that says where it is."""
+        return in_tab(self.origin, self.tab)
+
+    @property
+    def site(self) -> Site:
+        """Where it is, for the audit log."""
+        hello, tab = self.browser.hello, self.tab
+        label = (hello.profile.label or hello.browser.brand) if hello else ""
+        return Site(self.browser.profile, label, self.origin, tab.tab_id, tab.ordinal)
+
+
+class PageDocuments:
+    """The documents with page servers in a registry."""
+
+    def __init__(self, registry: Registry, policy: Policy, profiles: ProfileMarks) -> None:
+        self._registry = registry
+        self._policy = policy
+        self._profiles = profiles
+        self._version: tuple[int, ...] = ()
+        self._documents: dict[FrameAt, PageDocument] = {}
+        self._all: Sequence[PageDocument] = ()
+        self._by_name: dict[str, PageDocument] = {}
+        self._by_domain: dict[str, list[PageDocument]] = {}
+
+    def documents(self) -> Sequence[PageDocument]:
+        """Return all documents, also those of sites that the policy forbids."""
+        self._update()
+        return self._all
+
+    def current(self, document: PageDocument) -> PageDocument | None:
+        """Return a document as it is now; None: it is gone."""
+        self._update()
+        at = document.frame.announced
+        now = self._documents.get(FrameAt(document.browser.host, at.tab_id, at.frame_id))
+        return now if now and now.frame is document.frame else None
+
+    def named(self, name: str) -> PageDocument | None:
+        """Return the document with a name, such as `shop.example/tab1`."""
+        self._update()
+        return self._by_name.get(name)
+
+    def of_domain(self, domain: str) -> Sequence[PageDocument]:
+        """Return the documents of a domain."""
+        self._update()
+        return self._by_domain.get(domain, ())
+
+    def _update(self) -> None:
+        version = (self._registry.version, self._policy.version, self._profiles.version)
+        if version == self._version:
+            return
+        self._version = version
+        frames = dict(self._frames())
+        names = document_names(place for place, _, _ in frames.values())
+        before = self._documents
+        self._documents = {
+            at: self._document(before.get(at), names[place], browser, frame)
+            for at, (place, browser, frame) in frames.items()
+        }
+        self._all = tuple(self._documents.values())
+        self._by_name = {str(document.name): document for document in self._all}
+        self._by_domain = {}
+        for document in self._all:
+            self._by_domain.setdefault(document.name.domain, []).append(document)
+
+    def _frames(self) -> Iterator[tuple[FrameAt, tuple[DocumentPlace, Browser, Frame]]]:
+        for browser, tab, frame in self._registry.frames():
+            at = frame.announced
+            if not (frame.resources or frame.templates or frame.prompts or at.capabilities):
+                continue
+            mark = self._profiles.mark_of(browser.profile)
+            place = DocumentPlace(
+                browser.profile, browser.pid, at.tab_id, at.frame_id, tab.ordinal, at.origin, mark
+            )
+            yield FrameAt(browser.host, at.tab_id, at.frame_id), (place, browser, frame)
+
+    def _document(
+        self, before: PageDocument | None, name: DocumentName, browser: Browser, frame: Frame
+    ) -> PageDocument:
+        refusal = self._policy.origin_refusal(frame.announced.origin)
+        is_same = before and before.frame is frame and before.browser is browser
+        if before and is_same and (before.name, before.refusal) == (name, refusal):
+            return before
+        return PageDocument(browser, frame, name, refusal)
+
+
+def best_document(
+    session: Session, found: Sequence[PageDocument], names: Sequence[str], said: str
+) -> PageDocument:
+    """Return the document that a session means, where several of one site offer the same.
+
+    Args:
+        session: it may use its own tabs and those of no session.
+        found: at least one.
+        names: what to call each of them, for the error.
+        said: what the client called it.
+
+    Raises:
+        CallError: they are of several sites.
+    """
+    allowed = [document for document in found if not document.refusal] or found
+    if len({(document.browser.profile, document.origin) for document in allowed}) > 1:
+        more = f" and {len(names) - MAX_CHOICES} more" if len(names) > MAX_CHOICES else ""
+        choices = f"{', '.join(names[:MAX_CHOICES])}{more}"
+        detail = f"{single_line(said, MAX_ORIGIN_CHARS)} may mean {choices}: use one of these"
+        raise CallError(Code.INVALID_PARAMS, detail, handed=False)
+    usable = [document for document in allowed if document.tab.owner in (None, session.id)] or allowed
+    return max(usable, key=_nearness)
+
+
+def _nearness(document: PageDocument) -> tuple[bool, bool, float, int]:
+    tab = document.tab
+    return tab.active and tab.focused, tab.active, tab.last_accessed, -document.frame.announced.frame_id

@@ -1,0 +1,110 @@
+"""Requests to page servers on behalf of a session. A request is sent once: neither repeated nor retried."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bridge.errors import NotOfferedError, PageServerError
+from bridge.hub.audit_records import CallRecord
+from bridge.hub.primitives.document_access import DocumentAccess
+from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
+from bridge.hub.primitives.page_contents import read_contents
+from bridge.hub.primitives.page_documents import PageDocument
+from bridge.hub.primitives.page_questions import mark_questions
+from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
+from bridge.hub.transport import CallObserver, TabTransport
+from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
+from native_host.protocol.wire import Code
+
+_MAX_SAID = 500
+_UNKNOWN_URI = -32002
+"""Code of MCP's handshake era for a resource that does not exist."""
+
+
+class _Error(msgspec.Struct):
+    code: int = Code.INTERNAL_ERROR
+    message: str = ""
+
+
+class PageReads:
+    """Reads of pages' resources."""
+
+    def __init__(
+        self,
+        catalog: ResourceCatalog,
+        access: DocumentAccess,
+        transport: TabTransport,
+        *,
+        call_s: Callable[[], float],
+        max_bytes: Callable[[], int],
+    ) -> None:
+        """Read through `transport`. `call_s` and `max_bytes` are settings, which may change."""
+        self._catalog = catalog
+        self._access = access
+        self._transport = transport
+        self._call_s = call_s
+        self._max_bytes = max_bytes
+
+    async def read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
+        """Return an MCP ReadResourceResult (JSON), validated and marked as a page's.
+
+        Raises:
+            NotOfferedError: no page has the resource.
+            PageServerError: the page's server rejected the request.
+            CallError: the session may not read it, its page is gone or silent, or the result is invalid.
+        """
+
+        def find() -> ResourceTarget:
+            if target := self._catalog.find(record.session, uri):
+                return target
+            self._access.check_extensions()
+            raise NotOfferedError(uri)
+
+        target = await self._access.admit(record, observer, find)
+        record.own_name = target.own_uri
+        payload = await self._ask(
+            record, target.document, "resources/read", {"uri": target.own_uri}, observer
+        )
+        return read_contents(payload, target, self._max_bytes())
+
+    async def _ask(
+        self,
+        record: CallRecord,
+        document: PageDocument,
+        method: str,
+        params: dict[str, Any],
+        observer: CallObserver,
+    ) -> bytes:
+        """Return the result of a page's server (JSON)."""
+        check_extension(document.browser, MCP_REQUEST)
+        at = document.frame.announced
+        request = wire.PageMcp(
+            session=record.session.id,
+            tab_id=at.tab_id,
+            frame_id=at.frame_id,
+            document_id=at.document_id,
+            method=method,
+            params=msgspec.Raw(msgspec.json.encode(params)),
+            wants_progress=observer.on_progress is not None,
+        )
+        marked = mark_questions(observer, document.origin)
+        answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)
+        executed = msgspec.json.decode(answer, type=wire.Executed)
+        if executed.success:
+            return bytes(executed.payload)
+        raise _server_error(bytes(executed.payload), document)
+
+
+def _server_error(payload: bytes, document: PageDocument) -> PageServerError:
+    error = _Error()
+    with contextlib.suppress(msgspec.DecodeError):
+        error = msgspec.json.decode(payload, type=_Error)
+    is_unknown = error.code in (Code.INVALID_PARAMS, _UNKNOWN_URI)
+    code = Code.INVALID_PARAMS if is_unknown else Code.INTERNAL_ERROR
+    said = single_line(error.message, _MAX_SAID) or "its server reported an error without a text"
+    return PageServerError(code, f"{document.shown_origin}: {said}", handed=True)

@@ -1,0 +1,258 @@
+"""Subscriptions of sessions to resources of pages.
+
+All subscriptions of this bridge to one resource of a document share one watch (`browser/watchResource`); the
+extension joins the watches of all bridges. A watch ends with its document or the page's server, and begins
+again when the page is back: a URI means tab, frame and the page's own URI, not the document. Nothing is
+polled, and no update is invented.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import trio
+
+from bridge.errors import CallError, NotOfferedError
+from bridge.hub.audit_records import CallRecord
+from bridge.hub.client_session import Session
+from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.primitives.document_access import DocumentAccess
+from bridge.hub.primitives.extension_support import WATCH, check_extension, has_command
+from bridge.hub.primitives.page_documents import PageDocument
+from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
+from bridge.hub.transport import CallObserver, TabTransport
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
+
+MAX_SUBSCRIPTIONS = 128
+"""Subscriptions of a session; also the watches that the extension allows to a connection."""
+
+_log = logging.getLogger(__name__)
+
+
+class Subscription:
+    """Subscription of a session to a URI; made by `ResourceSubscriptions`."""
+
+    def __init__(self, session: Session, uri: str, tell: Callable[[], None]) -> None:
+        self.session = session
+        self.uri = uri
+        """As the client wrote it: updates name it so."""
+        self.tell = tell
+        self.watch: _Watch | None = None
+
+
+class _Place(NamedTuple):
+    host: str
+    tab_id: int
+    frame_id: int
+    document_id: str
+    own_uri: str
+
+
+class _Watch:
+    """What a document's server reports about one of its resources."""
+
+    def __init__(self, place: _Place, target: ResourceTarget) -> None:
+        self.place = place
+        self.target = target
+        self.announced = target.document.frame.announced
+        """Announcement for which it began: after its end the server is asked again only after the next."""
+        self.subscriptions: dict[Subscription, None] = {}
+        self.operation: Operation = FINISHED
+        self.settled = trio.Event()
+        """Set once it is active, or has ended."""
+        self.ended: bytes | CallError | None = None
+        """How it ended by itself; None: it has not."""
+
+
+class ResourceSubscriptions:
+    """The subscriptions of all sessions."""
+
+    def __init__(
+        self,
+        catalog: ResourceCatalog,
+        access: DocumentAccess,
+        transport: TabTransport,
+        call_s: Callable[[], float],
+    ) -> None:
+        """Watch through `transport`. `call_s` is a setting: it may change while this runs."""
+        self._catalog = catalog
+        self._access = access
+        self._transport = transport
+        self._call_s = call_s
+        self._subscriptions: dict[Subscription, None] = {}
+        self._requested: dict[tuple[str, str], Subscription] = {}
+        """By session and URI: those of `resources/subscribe`."""
+        self._watches: dict[_Place, _Watch] = {}
+
+    # ── From clients ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def subscribe(
+        self, record: CallRecord, uri: str, observer: CallObserver, tell: Callable[[], None]
+    ) -> None:
+        """Subscribe a session to a resource of a page; returns when updates are reported.
+
+        `tell` is called for each update. A later subscription of the session to the URI replaces this one.
+
+        Raises:
+            NotOfferedError: no page has the resource.
+            CallError: the session may not read it, has too many subscriptions, or the page rejects it.
+        """
+        session = record.session
+        target = await self._access.admit(record, observer, lambda: self._find(session, uri))
+        record.own_name = target.own_uri
+        check_extension(target.document.browser, WATCH)
+        self.unsubscribe(session, uri)
+        self._check_room(session, [uri])
+        subscription = Subscription(session, uri, tell)
+        self._subscriptions[subscription] = None
+        self._requested[session.id, uri] = subscription
+        try:
+            await self._wait_active(self._join(subscription, target))
+        except BaseException:
+            self.end([subscription])
+            raise
+
+    def unsubscribe(self, session: Session, uri: str) -> None:
+        """End the subscription of a session to a URI, if there is one."""
+        if subscription := self._requested.get((session.id, uri)):
+            self.end([subscription])
+
+    def listen(
+        self, session: Session, uris: Iterable[str], tell: Callable[[str], None]
+    ) -> list[Subscription]:
+        """Subscribe a session to URIs until `end`, whether they are offered now or later.
+
+        `tell` is called with the URI for each update.
+
+        Raises:
+            CallError: the session has too many subscriptions.
+        """
+        wanted = dict.fromkeys(uris)
+        self._check_room(session, wanted)
+        subscriptions = [Subscription(session, uri, lambda uri=uri: tell(uri)) for uri in wanted]  # type: ignore[misc]
+        self._subscriptions.update(dict.fromkeys(subscriptions))
+        self.refresh()
+        return subscriptions
+
+    def end(self, subscriptions: Iterable[Subscription]) -> None:
+        """End subscriptions."""
+        for subscription in subscriptions:
+            self._subscriptions.pop(subscription, None)
+            key = subscription.session.id, subscription.uri
+            if self._requested.get(key) is subscription:
+                del self._requested[key]
+            self._leave(subscription)
+
+    def release(self, session: Session) -> None:
+        """End the subscriptions of a session."""
+        self.end([each for each in self._subscriptions if each.session is session])
+
+    # ── From pages ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self) -> None:
+        """Follow changes of pages and rules: begin watches that have become possible, end forbidden ones."""
+        for subscription in list(self._subscriptions):
+            self._follow(subscription)
+
+    def _follow(self, subscription: Subscription) -> None:
+        watch = subscription.watch
+        if watch and watch.ended is None and self._is_open(subscription, watch.target.document):
+            return  # also if another tab is the best one by now
+        try:
+            target = self._find(subscription.session, subscription.uri)
+        except (NotOfferedError, CallError):
+            self._leave(subscription)
+            return
+        if self._is_open(subscription, target.document) and has_command(target.document.browser, WATCH):
+            self._join(subscription, target)
+        else:
+            self._leave(subscription)
+
+    def _is_open(self, subscription: Subscription, document: PageDocument) -> bool:
+        """Return whether a document is still there, and may be used without asking the user."""
+        now = self._catalog.documents.current(document)
+        return now is not None and self._access.is_open(subscription.session, now)
+
+    def _join(self, subscription: Subscription, target: ResourceTarget) -> _Watch:
+        at = target.document.frame.announced
+        place = _Place(target.document.browser.host, at.tab_id, at.frame_id, at.document_id, target.own_uri)
+        watch = self._watches.get(place)
+        if watch is None or (watch.ended is not None and watch.announced is not at):
+            watch = self._watches[place] = _Watch(place, target)
+            watch.subscriptions[subscription] = None
+            self._begin(watch)
+        if subscription.watch is not watch:
+            self._leave(subscription)
+            subscription.watch = watch
+            watch.subscriptions[subscription] = None
+        return watch
+
+    def _leave(self, subscription: Subscription) -> None:
+        watch, subscription.watch = subscription.watch, None
+        if watch is None:
+            return
+        del watch.subscriptions[subscription]
+        if watch.subscriptions:
+            return
+        if self._watches.get(watch.place) is watch:
+            del self._watches[watch.place]
+        watch.operation.cancel()
+
+    def _begin(self, watch: _Watch) -> None:
+        def on_news(news: wire.Watching | wire.ResourceUpdated) -> None:
+            watch.settled.set()
+            if isinstance(news, wire.ResourceUpdated):
+                self._tell(watch)
+
+        def on_finished(outcome: bytes | CallError) -> None:
+            watch.ended, watch.operation = outcome, FINISHED
+            watch.settled.set()
+            if isinstance(outcome, CallError):
+                _log.debug("a watch of %s has ended: %s", watch.target.document.shown_origin, outcome)
+
+        place, document = watch.place, watch.target.document
+        params = wire.WatchResource(
+            tab_id=place.tab_id, frame_id=place.frame_id, document_id=place.document_id, uri=place.own_uri
+        )
+        send, observer = self._transport.send, CallObserver(on_watch=on_news)
+        operation = send(document.address, WATCH, params, math.inf, on_finished, observer)
+        if watch.ended is None:
+            watch.operation = operation
+
+    def _tell(self, watch: _Watch) -> None:
+        for subscription in list(watch.subscriptions):
+            if self._is_open(subscription, watch.target.document):
+                subscription.tell()
+
+    async def _wait_active(self, watch: _Watch) -> None:
+        """Wait until a watch is active.
+
+        Raises:
+            CallError: it was rejected, or the page does not answer.
+        """
+        with trio.move_on_after(self._call_s()):
+            await watch.settled.wait()
+        if not watch.settled.is_set():
+            raise CallError(Code.TIMED_OUT, "the page was to report changes of a resource", handed=True)
+        if isinstance(watch.ended, CallError):
+            raise watch.ended
+        if watch.ended is not None:
+            raise CallError(Code.NO_LONGER_OFFERED, watch.target.public_uri, handed=True)
+
+    # ── What both need ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _find(self, session: Session, uri: str) -> ResourceTarget:
+        if target := self._catalog.find(session, uri):
+            return target
+        self._access.check_extensions()
+        raise NotOfferedError(uri)
+
+    def _check_room(self, session: Session, added: Iterable[str]) -> None:
+        known = sum(each.session is session for each in self._subscriptions)
+        if known + len(list(added)) > MAX_SUBSCRIPTIONS:
+            detail = f"a session may have {MAX_SUBSCRIPTIONS} subscriptions to resources"
+            raise CallError(Code.RATE_LIMITED, detail, handed=False, then="End one of them first.")

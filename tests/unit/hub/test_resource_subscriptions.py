@@ -1,0 +1,207 @@
+"""Subscriptions of sessions to resources of pages, over a transport that the test plays."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from bridge.errors import CallError, NotOfferedError
+from bridge.hub.client_session import Session
+from bridge.hub.operation import wait_outcome
+from bridge.hub.primitives.resource_subscriptions import MAX_SUBSCRIPTIONS
+from bridge.hub.router import Router, Terms
+from bridge.hub.transport import HostLost
+from fake_transport import Answer, Asked, PlayedTransport, tab
+from native_host.protocol import wire
+from native_host.protocol.wire import Code
+from page_resources import CART, SHOP, page
+
+URI = "mcpb://page/shop.example/tab1/cart://1"
+TEMPLATE = {"uriTemplate": "order://{id}", "name": "Order"}
+
+
+class Shop:
+    """A page that sells, and sessions that subscribe to its resources."""
+
+    def __init__(self, nursery: trio.Nursery, **terms: object) -> None:
+        self.pages = PlayedTransport()
+        self.pages.on_request = self._answer
+        self.rejects = False
+        self.router = Router(self.pages, terms=Terms(**terms))  # type: ignore[arg-type]
+        self.told: list[str] = []
+        nursery.start_soon(self.router.run)
+
+    def _answer(self, asked: Asked) -> Answer:
+        if self.rejects:
+            return CallError(Code.INVALID_PARAMS, "it never changes", handed=True)
+        assert asked.caller.on_watch
+        asked.caller.on_watch(wire.Watching())
+        return None
+
+    async def open(self, *resources: dict[str, str], document_id: str = "d1") -> None:
+        offer = page(1, *(resources or (CART, TEMPLATE)), document_id=document_id)
+        if self.router.registry.browsers():
+            self.pages.announce("h1", offer)
+        else:
+            self.pages.connect("h1", wire.Tabs(tabs=[tab(1)]), offer)
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def subscribe(self, session: Session, uri: str = URI) -> Exception | None:
+        begin = partial(self.router.begin_subscribe, session, uri, partial(self.told.append, session.id))
+        outcome = await wait_outcome(begin)
+        return outcome if isinstance(outcome, Exception) else None
+
+    def listen(self, session: Session, *uris: str) -> object:
+        return self.router.subscriptions.listen(
+            session, uris, lambda uri: self.told.append(f"{session.id} {uri}")
+        )
+
+    def watches(self) -> list[Asked]:
+        """Those that have not been cancelled, also if they have ended."""
+        return [asked for asked in self.pages.asked if asked not in self.pages.given_up]
+
+    def update(self) -> None:
+        for asked in self.watches():
+            assert isinstance(asked.params, wire.WatchResource)
+            assert asked.caller.on_watch
+            asked.caller.on_watch(wire.ResourceUpdated(uri=asked.params.uri))
+
+
+ONE, OTHER = Session("one"), Session("other")
+
+
+@pytest.fixture
+def shop(nursery: trio.Nursery) -> Shop:
+    return Shop(nursery)
+
+
+async def test_subscribers_of_a_resource_share_one_watch(shop: Shop) -> None:
+    await shop.open()
+    assert await shop.subscribe(ONE) is None
+    assert await shop.subscribe(OTHER, "cart://1") is None
+    (asked,) = shop.watches()
+    assert asked.method == "browser/watchResource"
+    assert asked.params == wire.WatchResource(tab_id=1, frame_id=0, document_id="d1", uri="cart://1")
+    shop.update()
+    assert sorted(shop.told) == ["one", "other"]
+
+
+async def test_the_last_subscriber_ends_the_watch(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    await shop.subscribe(OTHER)
+    shop.router.subscriptions.unsubscribe(ONE, URI)
+    assert len(shop.watches()) == 1
+    await shop.router.release(OTHER)
+    assert shop.watches() == []
+    shop.update()
+    assert shop.told == []
+
+
+async def test_a_page_that_returns_is_watched_again(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    shop.pages.announce("h1", wire.FrameAddress(tab_id=1, frame_id=0, document_id="d1"))
+    (first,) = shop.watches()
+    first.on_done(CallError(Code.NAVIGATED, handed=True))
+    await shop.open(document_id="d2")
+    _, second = shop.watches()
+    assert second.params.document_id == "d2"  # type: ignore[attr-defined]
+    shop.update()
+    assert shop.told.count("one") == 1  # the ended watch has no subscriber
+
+
+async def test_a_watch_that_the_page_rejects_is_not_tried_again_until_the_page_changes(shop: Shop) -> None:
+    shop.rejects = True
+    await shop.open()
+    error = await shop.subscribe(ONE)
+    assert isinstance(error, CallError)
+    assert error.detail == "it never changes"
+    shop.listen(OTHER, URI)
+    for active in (True, False):
+        shop.pages.announce("h1", wire.TabChanged(tab=tab(1, active=active)))
+        await trio.testing.wait_all_tasks_blocked()
+    assert len(shop.watches()) == 2
+    shop.rejects = False
+    await shop.open()
+    shop.update()
+    assert shop.told == [f"other {URI}"]
+
+
+async def test_what_listens_waits_for_a_page_that_is_not_there_yet(shop: Shop) -> None:
+    shop.listen(ONE, URI, "order://7")
+    await shop.open()
+    shop.update()
+    assert sorted(shop.told) == [f"one {URI}", "one order://7"]
+
+
+async def test_a_resource_that_nobody_offers_is_named(shop: Shop) -> None:
+    await shop.open()
+    assert isinstance(await shop.subscribe(ONE, "cart://9"), NotOfferedError)
+    assert shop.pages.asked == []
+
+
+async def test_a_paused_site_tells_nothing(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    shop.pages.announce("h1", wire.Paused(sites=[SHOP]))
+    shop.update()
+    assert shop.told == []
+    error = await shop.subscribe(OTHER)
+    assert isinstance(error, CallError)
+    assert error.code == Code.PAUSED
+
+
+async def test_a_tab_that_another_session_takes_tells_nothing_more(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    shop.pages.announce("h1", wire.TabChanged(tab=tab(1, owner="other")))
+    shop.update()
+    await trio.testing.wait_all_tasks_blocked()
+    assert shop.told == []
+    assert shop.watches() == []
+
+
+async def test_a_page_that_does_not_answer_is_not_waited_for_longer_than_a_call(
+    shop: Shop, autojump_clock: trio.abc.Clock
+) -> None:
+    shop.pages.on_request = lambda _: None
+    await shop.open()
+    began = trio.current_time()
+    error = await shop.subscribe(ONE)
+    assert isinstance(error, CallError)
+    assert error.code == Code.TIMED_OUT
+    assert trio.current_time() - began == pytest.approx(10)
+    assert shop.watches() == []
+
+
+async def test_a_session_has_128_subscriptions_at_most(shop: Shop) -> None:
+    assert MAX_SUBSCRIPTIONS == 128
+    await shop.open()
+    for number in range(128):
+        assert await shop.subscribe(ONE, f"order://{number}") is None
+    error = await shop.subscribe(ONE, "order://128")
+    assert isinstance(error, CallError)
+    assert "may have 128 subscriptions" in error.detail
+    assert await shop.subscribe(OTHER, "order://128") is None
+
+
+async def test_subscribing_twice_counts_once(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    await shop.subscribe(ONE)
+    shop.update()
+    assert shop.told == ["one"]
+
+
+async def test_a_lost_host_is_followed_to_its_successor(shop: Shop) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    shop.watches()[0].on_done(CallError(Code.GONE, handed=True))
+    shop.pages.happen(HostLost("h1"))
+    shop.pages.connect("h2", wire.Tabs(tabs=[tab(1)]), page(1, CART), started_at=2.0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert shop.watches()[-1].tab.host == "h2"
