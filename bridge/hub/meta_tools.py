@@ -11,7 +11,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.primitives.embedded_resource import MAX_CHARS
-from bridge.hub.primitives.offered_entries import OfferedResource, list_resources
+from bridge.hub.primitives.offered_entries import OfferedEntry, list_entries
 from bridge.hub.registry import Frame
 from bridge.hub.schema_texts import remove_texts
 from bridge.hub.tool_search import MAX_WORDS, Searchable, find_nearest, in_turns, search_entries, words_of
@@ -90,8 +90,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "name": LIST_PAGE_TOOLS,
         "title": "List page tools",
         "description": (
-            "Lists the tools and resources that open pages offer, with their sites. Says what to do when no "
-            "browser is connected."
+            "Lists the tools, resources and prompts that open pages offer, with their sites. Says what to do "
+            "when no browser is connected."
         ),
         "inputSchema": {
             "type": "object",
@@ -189,7 +189,8 @@ def page_tools(
     notices: Sequence[str],
     whats_missing: Callable[[], str],
     unlisted: Container[ListedTool] = (),
-    resources: Sequence[OfferedResource] = (),
+    resources: Sequence[OfferedEntry] = (),
+    prompts: Sequence[OfferedEntry] = (),
 ) -> dict[str, Any]:
     """Return the result of `list_page_tools`: text, and the same as structured content.
 
@@ -215,15 +216,21 @@ def page_tools(
         ]
     if len(words_of(asked.query)) > MAX_WORDS:
         said.append(f"Only the first {MAX_WORDS} words of `query` were looked for.")
-    listed, objects = list_resources(resources, asked.query, asked.limit)
-    text = "\n".join(line for line in (*said, listed) if line)
     structured: dict[str, Any] = {
         "tools": [tool.content for tool in shown],
         "total": len(found),
         "shown": len(shown),
     }
-    if objects:
-        structured["resources"] = objects
+    others = {
+        "resources": ("Resources of pages, for read_resource", resources),
+        "prompts": ("Prompts of pages, which the user can choose in the client", prompts),
+    }
+    for kind, (heading, offered) in others.items():
+        listed, objects = list_entries(heading, offered, asked.query, asked.limit)
+        said.append(listed)
+        if objects:
+            structured[kind] = objects
+    text = "\n".join(filter(None, said))
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
 

@@ -31,18 +31,19 @@ from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.doubt_prompts import DoubtPrompts
 from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
-from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.consent.page_tool_settings import PageSettings, Primitive
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.embedded_resource import embed_contents
-from bridge.hub.primitives.offered_entries import offered_resources
+from bridge.hub.primitives.offered_entries import offered_prompts, offered_resources
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
-from bridge.hub.primitives.page_read import PageReads
+from bridge.hub.primitives.page_read import CompletionTarget, PageReads
 from bridge.hub.primitives.pagination import PICTURE_RANK, Key
+from bridge.hub.primitives.prompt_catalog import PromptCatalog
 from bridge.hub.primitives.resource_catalog import ResourceCatalog
 from bridge.hub.primitives.resource_subscriptions import ResourceSubscriptions
 from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
@@ -90,7 +91,7 @@ class Terms(msgspec.Struct, frozen=True):
     """Tabs of a session that are closed at its end (`browser.close_tabs`)."""
 
 
-ListKind = Literal["tools", "resources"]
+ListKind = Literal["tools", "resources", "prompts"]
 """A list of MCP whose changes clients are notified of. Resource templates belong to the resources."""
 TellChange = Callable[[ListKind], Awaitable[None]]
 
@@ -166,6 +167,7 @@ class Router:
         access = DocumentAccess(self.registry, self.consent, self._doubts, self.changes, self.wait_discovered)
         self.documents = PageDocuments(self.registry, self._terms.policy, self.profiles)
         self.resource_catalog = ResourceCatalog(self.documents)
+        self.prompt_catalog = PromptCatalog(self.documents, self._terms.max_name)
         self._reads = PageReads(
             self.resource_catalog,
             access,
@@ -174,7 +176,12 @@ class Router:
             max_bytes=lambda: self._terms.max_resource_bytes,
         )
         self.subscriptions = ResourceSubscriptions(
-            self.resource_catalog, access, transport, lambda: self._terms.call_s
+            self.resource_catalog,
+            access,
+            transport,
+            call_s=lambda: self._terms.call_s,
+            version=lambda: (self._version_of_access, self.registry.pauses),
+            wake=self.changes.notify,
         )
         self._notifiers: list[_Notifier] = []
         transport.set_listener(self._on_event)
@@ -202,6 +209,7 @@ class Router:
     def set_max_name(self, max_name: int) -> None:
         """Shorten names to what the client of this router takes, before it is shown any."""
         self.catalog.set_max_name(max_name)
+        self.prompt_catalog.max_name = max_name
         self.changes.notify()
 
     def _rebuild_list(self) -> None:
@@ -246,7 +254,7 @@ class Router:
         look_at = trio.current_time()
         while True:
             self.subscriptions.refresh()
-            with trio.move_on_at(min(look_at, self.registry.next_expiry())):
+            with trio.move_on_at(min(look_at, self.registry.next_expiry(), self.subscriptions.next_look)):
                 await self.changes.wait()
                 continue
             if trio.current_time() >= look_at:
@@ -285,7 +293,9 @@ class Router:
     def _fingerprint(self, kind: ListKind) -> object:
         if kind == "tools":
             return self._listing.fingerprint()
-        return self.resource_catalog.fingerprint(self._listed_documents())
+        if kind == "prompts":
+            return self.prompt_catalog.fingerprint(self._listed_documents("prompts"))
+        return self.resource_catalog.fingerprint(self._listed_documents("resources"))
 
     def _note_read(self, kind: ListKind) -> None:
         """Note that a client has read a list, which may be another one than that of the last notification."""
@@ -295,6 +305,11 @@ class Router:
         for notifier in self._notifiers:
             if notifier.kind == kind:
                 notifier.is_outdated |= listed != notifier.notified
+
+    @property
+    def _version_of_access(self) -> object:
+        """Changes with what sessions may use of pages, apart from pauses."""
+        return self.documents.version, self.registry.version_of_tabs, self.consent.version
 
     async def wait_discovered(self) -> None:
         """Wait, at most SETTLE_S, until every host that lives now has said everything it knows."""
@@ -332,7 +347,7 @@ class Router:
         await self.wait_discovered()
         self._note_read("resources")
         pictures = self._provider.resources(session)
-        keys, entries = self.resource_catalog.list_entries("uri", self._listed_documents())
+        keys, entries = self.resource_catalog.list_entries("uri", self._listed_documents("resources"))
         own_keys = (Key(PICTURE_RANK, f"{number:04}") for number in range(len(pictures)))
         return [*own_keys, *keys], [*map(_format_own, pictures), *entries]
 
@@ -340,10 +355,16 @@ class Router:
         """Return the keys of all resource templates, and each as an MCP ResourceTemplate (JSON)."""
         await self.wait_discovered()
         self._note_read("resources")
-        return self.resource_catalog.list_entries("uriTemplate", self._listed_documents())
+        return self.resource_catalog.list_entries("uriTemplate", self._listed_documents("resources"))
 
-    def _listed_documents(self) -> list[PageDocument]:
-        if not self.consent.has_resources():
+    async def list_prompts(self) -> tuple[Sequence[Key], Sequence[bytes]]:
+        """Return the sorted keys of all prompts, and each as an MCP Prompt (JSON)."""
+        await self.wait_discovered()
+        self._note_read("prompts")
+        return self.prompt_catalog.list_entries(self._listed_documents("prompts"))
+
+    def _listed_documents(self, what: Primitive) -> list[PageDocument]:
+        if not self.consent.uses(what):
             return []
         return [
             document
@@ -393,6 +414,55 @@ class Router:
             return Answer(await self._read(record, uri, observer), is_error=False)
 
         return self._begin_provided(read, session, uri, NOTHING, on_finished, observer, kind="resource")
+
+    def begin_get_prompt(
+        self,
+        session: Session,
+        name: str,
+        arguments: Arguments,
+        on_finished: OnFinished[Outcome],
+        observer: CallObserver = NO_OBSERVER,
+    ) -> Operation:
+        """Get a prompt: as `begin_read`; the outcome is an MCP GetPromptResult. `arguments` are texts."""
+
+        async def get_prompt(record: CallRecord, observer: CallObserver) -> Answer:
+            find = partial(self.prompt_catalog.find, name)
+            texts = msgspec.json.decode(arguments.raw, type=dict[str, str])
+            return Answer(await self._reads.get_prompt(record, find, texts, observer), is_error=False)
+
+        return self._begin_provided(
+            get_prompt, session, name, arguments, on_finished, observer, kind="prompt"
+        )
+
+    def begin_complete(
+        self,
+        session: Session,
+        what: Primitive,
+        name: str,
+        asked: msgspec.Raw,
+        on_finished: OnFinished[Outcome],
+        observer: CallObserver = NO_OBSERVER,
+    ) -> Operation:
+        """Complete an argument of a prompt, or a variable of a resource template: as `begin_read`.
+
+        The outcome is an MCP CompleteResult. `asked` has the members `argument` and `context` of the request.
+        """
+
+        async def complete(record: CallRecord, observer: CallObserver) -> Answer:
+            target = self._find_completed(what, name)
+            return Answer(await self._reads.complete(record, target, asked, observer), is_error=False)
+
+        return self._begin_provided(
+            complete, session, name, NOTHING, on_finished, observer, kind="completion"
+        )
+
+    def _find_completed(self, what: Primitive, name: str) -> CompletionTarget:
+        if what == "prompts":
+            if prompt := self.prompt_catalog.find(name):
+                return CompletionTarget(prompt.document, what, prompt.prompt.name)
+        elif found := self.resource_catalog.find_template(name):
+            return CompletionTarget(found[0], what, found[1])
+        raise NotOfferedError(name)
 
     def begin_subscribe(
         self,
@@ -506,8 +576,13 @@ class Router:
         if entries:
             notices.append(self.connection_problem())  # what is kept needs a browser as well
         record.session.bind_names(self.catalog.all_bindings())
-        resources = offered_resources(self._usable_documents())
-        found = meta_tools.page_tools(entries, asked, notices, self._without_page_tools, unlisted, resources)
+        resources = offered_resources(self._usable_documents("resources"))
+        usable = dict(self._usable_documents("prompts"))
+        listed = [document for document, is_listed in usable.items() if is_listed]
+        prompts = offered_prompts(self.prompt_catalog.list_targets(usable.keys()), listed)
+        found = meta_tools.page_tools(
+            entries, asked, notices, self._without_page_tools, unlisted, resources, prompts
+        )
         if not record.session.is_structured:
             del found["structuredContent"]
         return Answer(msgspec.json.encode(found), is_error=False)
@@ -524,9 +599,9 @@ class Router:
         unlisted.update(entry for entry in cached if not self.consent.is_cached_listed(entry))
         return [*found, *cached], unlisted
 
-    def _usable_documents(self) -> list[tuple[PageDocument, bool]]:
+    def _usable_documents(self, what: Primitive) -> list[tuple[PageDocument, bool]]:
         """Return the documents that are not off, each with whether its words may be shown unasked."""
-        if not self.consent.has_resources():
+        if not self.consent.uses(what):
             return []
         return [
             (document, self.consent.is_listed(document))

@@ -215,14 +215,19 @@ def _true_hints(annotations: Raw) -> dict[str, bool]:
 
 
 def edit_meta(shown: _Members) -> None:
-    """Members under our own prefix are ours alone."""
-    if shown.get("_meta", _NULL) == _NULL:
+    """Remove members under our own prefix, which are ours alone, and a `_meta` that is empty or no object."""
+    if "_meta" not in shown:
         return
-    meta = _members.decode(shown["_meta"])
+    try:
+        meta = _members.decode(shown["_meta"])
+    except msgspec.ValidationError:
+        meta = {}
     kept = {name: value for name, value in meta.items() if not is_hiding(name, value)}
     kept = {name: value for name, value in kept.items() if not name.startswith(_KEPT_FROM_PAGES)}
-    if len(kept) < len(meta):
-        shown["_meta"] = kept or _NULL
+    if not kept:
+        del shown["_meta"]
+    elif len(kept) < len(meta):
+        shown["_meta"] = kept
 
 
 def is_hiding(name: str, value: Raw) -> bool:

@@ -78,6 +78,13 @@ def of_read(result: bytes, era: Era) -> Parts:
     return (_COMPLETE, stamp, b',"ttlMs":0,"cacheScope":"private",', memoryview(result)[1:])
 
 
+def of_request(result: bytes, era: Era) -> Parts:
+    """Return the client's result for a result (JSON) without `_meta` that the bridge has made."""
+    if era is Era.HANDSHAKE:
+        return (result,)
+    return (_COMPLETE, _make_envelope(era, None).stamp, b",", memoryview(result)[1:])
+
+
 class _Envelope(NamedTuple):
     """Members that the bridge writes around a result."""
 

@@ -170,6 +170,50 @@ class ReadParams(Params, kw_only=True, frozen=True, rename="camel"):
         return self.request_state is not None or self.input_responses is not None
 
 
+class PromptParams(Params, kw_only=True, frozen=True, rename="camel"):
+    """Params of `prompts/get`."""
+
+    name: str
+    arguments: dict[str, str] | None = None
+    input_responses: dict[str, InputResponse] | None = None
+    request_state: str | None = None
+
+    @property
+    def is_retry(self) -> bool:
+        """Return whether it continues a suspended request (MCP 2026-07-28)."""
+        return self.request_state is not None or self.input_responses is not None
+
+
+class PromptReference(msgspec.Struct, tag="ref/prompt", tag_field="type", frozen=True):
+    """A prompt whose arguments are to be completed."""
+
+    name: str
+    title: str | None = None
+
+
+class TemplateReference(msgspec.Struct, tag="ref/resource", tag_field="type", frozen=True):
+    """A resource template whose variables are to be completed."""
+
+    uri: str
+
+
+class _Argument(msgspec.Struct, frozen=True):
+    name: str
+    value: str
+
+
+class _Context(msgspec.Struct, frozen=True, omit_defaults=True):
+    arguments: dict[str, str] | None = None
+
+
+class CompleteParams(Params, kw_only=True, frozen=True):
+    """Params of `completion/complete`."""
+
+    ref: PromptReference | TemplateReference
+    argument: _Argument
+    context: _Context | None = None
+
+
 class SubscribeParams(Params, kw_only=True, frozen=True):
     """Params of `resources/subscribe` and `resources/unsubscribe`."""
 
@@ -255,6 +299,24 @@ class ReadResource(Request, tag="resources/read"):
     params: ReadParams
 
 
+class ListPrompts(Request, tag="prompts/list"):
+    """Request `prompts/list`."""
+
+    params: ListParams = ListParams()
+
+
+class GetPrompt(Request, tag="prompts/get"):
+    """Request `prompts/get`."""
+
+    params: PromptParams
+
+
+class Complete(Request, tag="completion/complete"):
+    """Request `completion/complete`."""
+
+    params: CompleteParams
+
+
 class Subscribe(Request, tag="resources/subscribe"):
     """Request `resources/subscribe`, of the handshake era."""
 
@@ -336,6 +398,9 @@ _Known = (
     | ListResources
     | ListTemplates
     | ReadResource
+    | ListPrompts
+    | GetPrompt
+    | Complete
     | Subscribe
     | Unsubscribe
     | Ping

@@ -12,6 +12,7 @@ import msgspec
 from bridge.errors import CallError, ProtocolError, format_error, make_failure_result, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.router import Router
@@ -22,7 +23,7 @@ from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.client_writer import Client, make_notification
 from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
-from bridge.mcp_session.request_errors import read_error
+from bridge.mcp_session.request_errors import prompt_error, read_error
 from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -209,9 +210,45 @@ def _format_subscribed(outcome: Outcome, era: Era, asked: ClientRequest) -> Part
     return call_results.make_result(era, {})
 
 
+def _begin_get_prompt(
+    router: Router,
+    session: Session,
+    asked: ClientRequest,
+    on_finished: OnFinished[Outcome],
+    observer: CallObserver,
+) -> Operation:
+    return router.begin_get_prompt(session, asked.name, asked.arguments, on_finished, observer)
+
+
+def _format_prompt(outcome: Outcome, era: Era, _asked: ClientRequest) -> Parts | ProtocolError:
+    if isinstance(outcome, bytes):
+        return call_results.of_request(outcome, era)
+    assert isinstance(outcome, Exception), "a prompt is no result of a tool"
+    return prompt_error(outcome)
+
+
+def _begin_complete(
+    what: Primitive,
+    router: Router,
+    session: Session,
+    asked: ClientRequest,
+    on_finished: OnFinished[Outcome],
+    observer: CallObserver,
+) -> Operation:
+    argument = msgspec.Raw(asked.arguments.raw)
+    return router.begin_complete(session, what, asked.name, argument, on_finished, observer)
+
+
 TOOL_CALL = Kind("tools/call", _begin_call, _format_call, _reject_call)
 RESOURCE_READ = Kind("resources/read", _begin_read, _format_read, _reject_read)
 RESOURCE_SUBSCRIBE = Kind("resources/subscribe", _begin_subscribe, _format_subscribed, _reject_read)
+PROMPT_GET = Kind("prompts/get", _begin_get_prompt, _format_prompt, _reject_read)
+PROMPT_COMPLETE = Kind(
+    "completion/complete", partial(_begin_complete, "prompts"), _format_prompt, _reject_read
+)
+TEMPLATE_COMPLETE = Kind(
+    "completion/complete", partial(_begin_complete, "resources"), _format_prompt, _reject_read
+)
 
 
 def _progress_reporter(asked: ClientRequest) -> OnProgress | None:

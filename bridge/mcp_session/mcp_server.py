@@ -119,6 +119,11 @@ class McpServer:
         keys, entries = await self._router.list_templates()
         return _make_page(era, "resourceTemplates", keys, entries, cursor)
 
+    async def list_prompts(self, era: Era, cursor: str | None) -> Parts:
+        """Return a page of `prompts/list`: as `list_resources`."""
+        keys, entries = await self._router.list_prompts()
+        return _make_page(era, "prompts", keys, entries, cursor)
+
     def unsubscribe(self, era: Era, uri: str) -> Parts:
         """Return the result of `resources/unsubscribe`, also without such a subscription."""
         self._router.subscriptions.unsubscribe(self._session, uri)
@@ -141,6 +146,8 @@ class McpServer:
         return {
             "tools": {"listChanged": True},
             "resources": {"subscribe": True, "listChanged": True},
+            "prompts": {"listChanged": True},
+            "completions": {},
             "experimental": {"browser": browser},
         }
 

@@ -21,6 +21,14 @@ BAD_CURSOR = ProtocolError(
 )
 
 
+def prompt_error(error: Exception) -> ProtocolError:
+    """Return the MCP error of a failed request for a prompt, or for a completion."""
+    if isinstance(error, NotOfferedError):
+        text = "This prompt or template does not exist, or no longer: list what is offered again"
+        return ProtocolError(Code.INVALID_PARAMS, text)
+    return read_error(error, Era.STATELESS)
+
+
 def read_error(error: Exception, era: Era, uri: str = "") -> ProtocolError:
     """Return the MCP error of a failed request for a resource; `uri` is empty if it names several."""
     data = {"uri": uri} if uri else None

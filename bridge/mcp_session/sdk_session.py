@@ -21,6 +21,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     ListenHandler,
+    PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
@@ -50,9 +51,12 @@ from bridge.mcp_session import call_results, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import CanAsk, Implementation
 from bridge.mcp_session.client_requests import (
+    PROMPT_COMPLETE,
+    PROMPT_GET,
     QUESTION,
     RESOURCE_READ,
     RESOURCE_SUBSCRIBE,
+    TEMPLATE_COMPLETE,
     TOOL_CALL,
     ClientRequest,
     ClientRequests,
@@ -75,10 +79,16 @@ _MISSED_ID = f"missed-{secrets.token_hex(8)}"
 
 _RULES = {"missing": "required", "extra_forbidden": "additionalProperties"}
 
-_CALLS = (TOOL_CALL.method, RESOURCE_READ.method, RESOURCE_SUBSCRIBE.method)
+_CALLS = (
+    TOOL_CALL.method,
+    RESOURCE_READ.method,
+    RESOURCE_SUBSCRIBE.method,
+    PROMPT_GET.method,
+    PROMPT_COMPLETE.method,
+)
 _Context = ServerRequestContext[None, Any]
-_Suspendable = types.CallToolRequestParams | types.ReadResourceRequestParams
-_Params = _Suspendable | types.SubscribeRequestParams
+_Suspendable = types.CallToolRequestParams | types.ReadResourceRequestParams | types.GetPromptRequestParams
+_Params = _Suspendable | types.SubscribeRequestParams | types.CompleteRequestParams
 _log = logging.getLogger(__name__)
 
 
@@ -120,6 +130,9 @@ class SdkSession:
         self._package.add_request_handler(
             "resources/read", types.ReadResourceRequestParams, self._read_resource
         )
+        self._package.add_request_handler("prompts/list", types.PaginatedRequestParams, self._list_prompts)
+        self._package.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
+        self._package.add_request_handler("completion/complete", types.CompleteRequestParams, self._complete)
         self._package.add_request_handler(
             "resources/subscribe", types.SubscribeRequestParams, self._subscribe
         )
@@ -133,7 +146,7 @@ class SdkSession:
         """Answer until there are no more lines, and what they have asked is answered or takes too long."""
         to_package, from_us = trio.open_memory_channel[SessionMessage | Exception](0)
         options = self._package.create_initialization_options(
-            NotificationOptions(tools_changed=True, resources_changed=True)
+            NotificationOptions(tools_changed=True, resources_changed=True, prompts_changed=True)
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._feed_package, lines, handover, to_package)
@@ -151,6 +164,10 @@ class SdkSession:
                 if handshaken:
                     await handshaken.send_resource_list_changed()
                 self._publish(ResourcesListChanged())
+            case "prompts":
+                if handshaken:
+                    await handshaken.send_prompt_list_changed()
+                self._publish(PromptsListChanged())
 
     def _publish(self, event: ServerEvent) -> None:
         for bus in list(self._listening):
@@ -281,6 +298,20 @@ class SdkSession:
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> NoReturn:
         await self._run(TOOL_CALL, ctx, params, params.name, Arguments.of(params.arguments or {}))
 
+    async def _list_prompts(self, ctx: _Context, params: types.PaginatedRequestParams) -> NoReturn:
+        raise _Answer(await self._server.list_prompts(_era_of(ctx), params.cursor))
+
+    async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> NoReturn:
+        await self._run(PROMPT_GET, ctx, params, params.name, Arguments.of(params.arguments or {}))
+
+    async def _complete(self, ctx: _Context, params: types.CompleteRequestParams) -> NoReturn:
+        asked = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        argument = Arguments.of({name: asked[name] for name in ("argument", "context") if name in asked})
+        if isinstance(params.ref, types.PromptReference):
+            await self._run(PROMPT_COMPLETE, ctx, params, params.ref.name, argument)
+        else:
+            await self._run(TEMPLATE_COMPLETE, ctx, params, params.ref.uri, argument)
+
     async def _subscribe(self, ctx: _Context, params: types.SubscribeRequestParams) -> NoReturn:
         await self._run(RESOURCE_SUBSCRIBE, ctx, params, params.uri, NOTHING)
 
@@ -338,8 +369,8 @@ class SdkSession:
             asked.client if asked else self._client,
             _can_ask(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
-            state=None if isinstance(params, types.SubscribeRequestParams) else params.request_state,
-            given=None if isinstance(params, types.SubscribeRequestParams) else _find_given(params),
+            state=params.request_state if isinstance(params, _Suspendable) else None,
+            given=_find_given(params) if isinstance(params, _Suspendable) else None,
             notify_updated=self._updates.write,
         )
 

@@ -33,23 +33,30 @@ from bridge.mcp_session.client_messages import (
     CallTool,
     CancelledNotification,
     Capabilities,
+    Complete,
     Discover,
+    GetPrompt,
     Initialize,
     Listen,
+    ListPrompts,
     ListResources,
     ListTemplates,
     ListTools,
     Message,
     Ping,
+    PromptReference,
     ReadResource,
     Request,
     Subscribe,
     Unsubscribe,
 )
 from bridge.mcp_session.client_requests import (
+    PROMPT_COMPLETE,
+    PROMPT_GET,
     QUESTION,
     RESOURCE_READ,
     RESOURCE_SUBSCRIBE,
+    TEMPLATE_COMPLETE,
     TOOL_CALL,
     ClientRequest,
     Kind,
@@ -67,6 +74,7 @@ from native_host.protocol import jsonrpc
 if TYPE_CHECKING:
     from bridge.mcp_session.sdk_session import SdkSession
 
+_Runnable = CallTool | ReadResource | Subscribe | GetPrompt | Complete
 MAX_SUBSCRIPTIONS = 64
 _CLOSED = ProtocolError(-32000, "Connection closed")
 _WAITING_LINES = 64
@@ -203,7 +211,7 @@ class McpSession:
 
     def _answers_of_handshake(self, message: Request, client: Client) -> bool:
         match message:
-            case CallTool() | ReadResource() if message.params.is_retry:
+            case CallTool() | ReadResource() | GetPrompt() if message.params.is_retry:
                 return False
             case Ping():
                 empty = call_results.make_result(Era.HANDSHAKE, {})
@@ -257,18 +265,18 @@ class McpSession:
                 self._answer_later(
                     message, client, partial(server.list_templates, era, message.params.cursor)
                 )
+            case ListPrompts():
+                self._answer_later(message, client, partial(server.list_prompts, era, message.params.cursor))
+            case GetPrompt():
+                self._begin(PROMPT_GET, era, message, can, client)
+            case Complete():
+                is_prompt = isinstance(message.params.ref, PromptReference)
+                self._begin(PROMPT_COMPLETE if is_prompt else TEMPLATE_COMPLETE, era, message, can, client)
             case _:
                 return False
         return True
 
-    def _begin(
-        self,
-        kind: Kind,
-        era: Era,
-        message: CallTool | ReadResource | Subscribe,
-        can: Capabilities,
-        client: Client,
-    ) -> None:
+    def _begin(self, kind: Kind, era: Era, message: _Runnable, can: Capabilities, client: Client) -> None:
         asked = ClientRequest(
             *_subject_of(message),
             client,
@@ -276,7 +284,7 @@ class McpSession:
             progress_token=bytes(message.params.meta.progress_token),
             notify_updated=self._updates.write,
         )
-        if not isinstance(message, Subscribe):
+        if isinstance(message, CallTool | ReadResource | GetPrompt):
             response = (message.params.input_responses or {}).get(QUESTION)
             given = elicitation.make_elicit_result(response.action, response.content) if response else None
             asked = asked._replace(state=message.params.request_state, given=given)
@@ -364,10 +372,19 @@ async def load_package() -> ModuleType:
     return sys.modules["bridge.mcp_session.sdk_session"]
 
 
-def _subject_of(message: CallTool | ReadResource | Subscribe) -> tuple[str, Arguments]:
-    if isinstance(message, CallTool):
-        return message.params.name, Arguments(message.params.arguments_json)
-    return message.params.uri, NOTHING
+def _subject_of(message: _Runnable) -> tuple[str, Arguments]:
+    match message:
+        case CallTool():
+            return message.params.name, Arguments(message.params.arguments_json)
+        case GetPrompt():
+            return message.params.name, Arguments.of(message.params.arguments or {})
+        case Complete():
+            ref, argument = message.params.ref, message.params.argument
+            asked = {"argument": argument, "context": message.params.context}
+            raw = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+            return ref.name if isinstance(ref, PromptReference) else ref.uri, Arguments(raw)
+        case _:
+            return message.params.uri, NOTHING
 
 
 class _Open:

@@ -46,9 +46,11 @@ bridge.hub: change_signal client_session meta_tools operation page_call page_too
 bridge.hub: public_names registrations registry router schema_limits schema_texts tab_opener tool_definition
 bridge.hub: tool_list tool_result tool_schema tool_search transport
 bridge.hub.consent: approval_prompts doubt_prompts page_tool_consent page_tool_settings user_prompts
-bridge.hub.primitives: document_access document_names embedded_resource extension_support linked_resources
+bridge.hub.primitives: completion document_access document_names embedded_resource
+bridge.hub.primitives: extension_support linked_resources
 bridge.hub.primitives: offered_entries page_contents page_documents page_prompt page_questions page_read
-bridge.hub.primitives: page_resource pagination resource_catalog resource_subscriptions
+bridge.hub.primitives: page_resource pagination prompt_catalog prompt_messages resource_catalog
+bridge.hub.primitives: resource_subscriptions
 bridge.hub.rules: pauses site_patterns site_rules
 bridge.links: host_connection native_hosts pending_requests
 bridge.mcp_session: call_results client_messages client_writer elicitation handover input_required mcp_server
@@ -64,6 +66,8 @@ native_host.protocol: announcements framing jsonrpc rate_limit untrusted_text va
 native_host.system: exhaustion home_layout malloc private_files problem
 """
 """Modules of the product that a bridge may import until it has answered `initialize` and `tools/list`."""
+LISTENING = "subscriptions/listen"
+"""Id of a request whose response is not due."""
 PRODUCT = {"native_host", "bridge", "install", "http_serving", "manifests", "demo"}
 
 INITIALIZE: dict[str, Any] = {
@@ -78,7 +82,26 @@ INITIALIZE: dict[str, Any] = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-LIST_PROMPTS = {"jsonrpc": "2.0", "id": 3, "method": "prompts/list"}
+UNKNOWN = {"jsonrpc": "2.0", "id": 3, "method": "tools/paint"}
+OF_CLAUDE_CODE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "2.1.329"},
+    "io.modelcontextprotocol/clientCapabilities": {
+        "roots": {"listChanged": True},
+        "elicitation": {"form": {}, "url": {}},
+    },
+}
+LISTENS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+CLAUDE_CODE: list[tuple[str, dict[str, Any]]] = [
+    ("server/discover", {}),
+    ("subscriptions/listen", {"notifications": LISTENS}),
+    ("prompts/list", {}),
+    ("resources/list", {}),
+    ("tools/list", {}),
+    ("resources/read", {"uri": "mcpb://page/shop.example/tab1/cart://1"}),
+    ("prompts/get", {"name": "debug-page", "arguments": {"tab": "tab=7"}}),
+]
+"""Requests of Claude Code 2.1.329: at its start, of its resource tool, and of a slash command."""
 
 
 def imported(*command: str, said: bytes = b"") -> tuple[set[str], bytes]:
@@ -97,8 +120,8 @@ def imported(*command: str, said: bytes = b"") -> tuple[set[str], bytes]:
 def bridge_that_hears(*messages: dict[str, Any]) -> set[str]:
     lines = "".join(f"{json.dumps(message)}\n" for message in messages)
     modules, answers = imported("bridge", "bridge", said=lines.encode())
-    asked = [message["id"] for message in messages if "id" in message]
-    assert [json.loads(answer)["id"] for answer in answers.splitlines()] == asked
+    asked = {message["id"] for message in messages if "id" in message} - {LISTENING}
+    assert {found["id"] for found in map(json.loads, answers.splitlines()) if "id" in found} >= asked
     return modules
 
 
@@ -157,8 +180,16 @@ def first_answers() -> set[str]:
     return {f"{package}.{name}" for package, _, names in lines for name in names.split()}
 
 
-def test_what_our_own_lane_does_not_answer_brings_the_mcp_package() -> None:
-    assert {"mcp", "pydantic"} <= bridge_that_hears(INITIALIZE, INITIALIZED, LIST_PROMPTS)
+def test_what_claude_code_requests_is_answered_without_the_mcp_package() -> None:
+    said = [
+        {"jsonrpc": "2.0", "id": method, "method": method, "params": {**params, "_meta": OF_CLAUDE_CODE}}
+        for method, params in CLAUDE_CODE
+    ]
+    assert not bridge_that_hears(*said) & {*PACKAGE, *NOBODYS}
+
+
+def test_an_unknown_method_brings_the_mcp_package() -> None:
+    assert {"mcp", "pydantic"} <= bridge_that_hears(INITIALIZE, INITIALIZED, UNKNOWN)
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:

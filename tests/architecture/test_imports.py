@@ -96,6 +96,7 @@ SANS_IO = [
 WITH_IO = {
     "native_host/relay/relay_server.py": "serves the sockets",
     "bridge/hub/router.py": "waits for tools",
+    "bridge/hub/primitives/page_resource.py": "parses dates and reads no clock",
     "bridge/hub/tab_opener.py": "waits for a tab",
     "bridge/hub/change_signal.py": "wakes waiters",
     "bridge/hub/operation.py": "waits for an outcome",

@@ -80,6 +80,13 @@ class Pages(PlayedTransport):
 
     def _answer_request(self, asked: Asked) -> Answer:
         match asked.params:
+            case wire.PageMcp(method="prompts/get", params=params):
+                if json.loads(bytes(params))["name"] == "broken":
+                    return {"success": False, "payload": {"code": -32603, "message": "boom"}}
+                content = {"type": "text", "text": "tea"}
+                return {"success": True, "payload": {"messages": [{"role": "user", "content": content}]}}
+            case wire.PageMcp(method="completion/complete"):
+                return {"success": True, "payload": {"completion": {"values": ["Bern"]}}}
             case wire.PageMcp(params=params):
                 uri = json.loads(bytes(params))["uri"]
                 if uri == "cart://broken":
@@ -217,10 +224,17 @@ def update(played: Played) -> None:
 
 
 def offer(*names: str, resources: Sequence[str] = ("cart://1", "cart://broken")) -> wire.FrameTools:
-    """A page with tools, resources and a template."""
+    """A page with tools, resources, a template and prompts."""
     entries = [msgspec.Raw(msgspec.json.encode({"uri": uri, "name": "Cart"})) for uri in resources]
     template = msgspec.Raw(b'{"uriTemplate":"order://{id}","name":"Order"}')
-    return msgspec.structs.replace(tools(1, *names), resources=entries, resource_templates=[template])
+    pay = b'{"name":"pay","arguments":[{"name":"place","required":true}]}'
+    return msgspec.structs.replace(
+        tools(1, *names),
+        resources=entries,
+        resource_templates=[template],
+        prompts=[msgspec.Raw(pay), msgspec.Raw(b'{"name":"broken"}')],
+        capabilities={"completions": {}},
+    )
 
 
 async def where(caller: CallObserver) -> str:

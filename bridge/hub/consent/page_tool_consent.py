@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.cached_tools import ToolStore
 from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
 from bridge.hub.client_session import Session
-from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings
+from bridge.hub.consent.page_tool_settings import STRICTNESS, PageSettings, Primitive
 from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.registry import Browser, Frame, Registry
 from bridge.hub.rules.site_patterns import matches_pattern
@@ -136,9 +136,9 @@ class PageToolConsent:
         sites = document.frame.announced.origin, document.tab_origin
         return any(self._is_off(document.browser.page_tools, origin) for origin in sites)
 
-    def has_resources(self) -> bool:
-        """Return whether resources of pages are used at all."""
-        return self._settings.resources == "on"
+    def uses(self, what: Primitive) -> bool:
+        """Return whether resources, or prompts, of pages are used at all."""
+        return (self._settings.resources if what == "resources" else self._settings.prompts) == "on"
 
     # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,14 +154,16 @@ class PageToolConsent:
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
         return tuple(self._find_doubts(session, entry))
 
-    def find_document_doubts(self, session: Session, document: OfferingDocument) -> tuple[Doubt, ...]:
-        """Return what the user has to allow before this session may use a document's resources.
+    def find_document_doubts(
+        self, session: Session, document: OfferingDocument, what: Primitive
+    ) -> tuple[Doubt, ...]:
+        """Return what the user has to allow before this session may use a document's resources or prompts.
 
         Raises:
-            CallError: a value forbids the document, or resources.
+            CallError: a value forbids the document, or the resources or prompts of all.
         """
-        if not self.has_resources():
-            refusal = "resources of pages are off, by `resources` of [pages] in config.toml"
+        if not self.uses(what):
+            refusal = f"{what} of pages are off, by `{what}` of [pages] in config.toml"
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
         browser, frame, host_page = document.browser, document.frame, document.tab_origin
         if refusal := self._refusal_of((frame.announced.origin, host_page), browser.page_tools):

@@ -27,6 +27,10 @@ class PageSite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_pattern(self.origin)
 
 
+Primitive = Literal["resources", "prompts"]
+"""What pages offer besides tools."""
+
+
 class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """docs/CONFIGURATION.md explains each."""
 
@@ -34,4 +38,6 @@ class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For sites that neither `sites` nor the extension's popup names."""
     resources: Literal["on", "off"] = "on"
     """Whether resources of pages are listed and read."""
+    prompts: Literal["on", "off"] = "on"
+    """Whether prompts of pages are listed and got."""
     sites: tuple[PageSite, ...] = ()

@@ -1,4 +1,4 @@
-"""Access of a session to a document's resources: policy, pauses, tab owner, and the user's consent."""
+"""Access of a session to a document's resources and prompts: policy, pauses, tab owner, consent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.doubt_prompts import DoubtPrompts
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
+from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.primitives.extension_support import check_extensions
 from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.registry import GRACE_S, Registry
@@ -53,7 +54,9 @@ class DocumentAccess:
         self._prompts = prompts
         self._changes = changes
 
-    async def admit(self, record: CallRecord, observer: CallObserver, find: Find[T]) -> T:
+    async def admit(
+        self, record: CallRecord, observer: CallObserver, find: Find[T], what: Primitive = "resources"
+    ) -> T:
         """Return what a request is for, once the session may use it.
 
         `find` is called again after each wait, because the page may have changed meanwhile.
@@ -65,27 +68,31 @@ class DocumentAccess:
         allowed: set[tuple[str, ...]] = set()
         for _ in range(MAX_PROMPTS):
             target = await self._find_live(find)
-            if self._check(record, target.document, allowed) is None:
+            if self._check(record, target.document, what, allowed) is None:
                 return target
-            await self._ask_user(record, target.document, observer, allowed)
+            async with self._prompts.lock(record.session):
+                target = await self._find_live(find)  # another request may have asked the same meanwhile
+                if doubt := self._check(record, target.document, what, allowed):
+                    await self._prompts.ask(record.session, doubt, observer, target.document.browser.host)
+                    allowed.add(doubt.subject)
         raise CallError(Code.NOT_ALLOWED, "the page changed while the user was asked", handed=False)
 
     def check_extensions(self) -> None:
         """Check that some extension knows resources. Raises a CallError that says how to update it."""
         check_extensions(self._registry)
 
-    def is_open(self, session: Session, document: PageDocument) -> bool:
+    def is_open(self, session: Session, document: PageDocument, what: Primitive = "resources") -> bool:
         """Return whether a session may use a document without a question to the user."""
         if document.refusal or document.tab.owner not in (None, session.id):
             return False
         try:
             self._registry.pauses.check(session, document.origin, document.tab.origin)
-            return not self._consent.find_document_doubts(session, document)
+            return not self._consent.find_document_doubts(session, document, what)
         except CallError:
             return False
 
     def _check(
-        self, record: CallRecord, document: PageDocument, allowed: set[tuple[str, ...]]
+        self, record: CallRecord, document: PageDocument, what: Primitive, allowed: set[tuple[str, ...]]
     ) -> Doubt | None:
         """Check everything but the user's consent; return the first doubt that the user has to resolve."""
         session, tab = record.session, document.tab
@@ -95,22 +102,8 @@ class DocumentAccess:
         self._registry.pauses.check(session, document.origin, tab.origin)
         if tab.owner not in (None, session.id):
             raise CallError(Code.NOT_YOURS, str(document.name), handed=False)
-        doubts = self._consent.find_document_doubts(session, document)
+        doubts = self._consent.find_document_doubts(session, document, what)
         return next((doubt for doubt in doubts if doubt.subject not in allowed), None)
-
-    async def _ask_user(
-        self,
-        record: CallRecord,
-        document: PageDocument,
-        observer: CallObserver,
-        allowed: set[tuple[str, ...]],
-    ) -> None:
-        async with self._prompts.lock(record.session):
-            doubt = self._check(record, document, allowed)
-            if doubt is None:  # another request asked the same
-                return
-            await self._prompts.ask(record.session, doubt, observer, document.browser.host)
-            allowed.add(doubt.subject)
 
     async def _find_live(self, find: Find[T]) -> T:
         """Return what is meant; if its host is lost, wait until its page is back."""

@@ -44,7 +44,7 @@ class DocumentName(NamedTuple):
 
 def document_names(places: Iterable[DocumentPlace]) -> dict[DocumentPlace, DocumentName]:
     """Return a unique name for each document."""
-    names = {place: _plain_name(place) for place in places}
+    names = {place: plain_name(place) for place in places}
     for digest_chars in DIGEST_CHARS:
         counts = Counter(names.values())
         clashing = [place for place, name in names.items() if counts[name] > 1]
@@ -54,7 +54,8 @@ def document_names(places: Iterable[DocumentPlace]) -> dict[DocumentPlace, Docum
     return names
 
 
-def _plain_name(place: DocumentPlace) -> DocumentName:
+def plain_name(place: DocumentPlace) -> DocumentName:
+    """Return the name that a document has as long as no other one would have it too."""
     mark = f"-{place.mark}" if place.mark else ""
     return DocumentName(_domain_of(place.origin), f"tab{place.ordinal}{mark}")
 

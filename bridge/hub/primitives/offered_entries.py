@@ -1,41 +1,36 @@
-"""Resources of pages in the answer of `list_page_tools`, for clients that list no resources. Sans-IO."""
+"""Resources and prompts of pages in the result of `list_page_tools`, for clients that list neither."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bridge.hub.primitives.page_documents import PageDocument
-from bridge.hub.primitives.page_resource import PageResource
+from bridge.hub.primitives.prompt_catalog import PromptTarget
 from bridge.hub.primitives.resource_catalog import public_uri
 from bridge.hub.tool_search import in_turns, search_entries
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, format_description, single_line
 
 MAX_TEXT = 10_000
-"""Bytes of text about resources in one answer."""
+"""Bytes of text about resources, and about prompts, in one answer."""
 
 
-class OfferedResource(NamedTuple):
-    """A resource or template of a page, as `tool_search` reads it."""
+class OfferedEntry(NamedTuple):
+    """A resource, a template or a prompt of a page, as `tool_search` reads it."""
 
+    key: Literal["uri", "uriTemplate", "name"]
     name: str
-    """Its public URI, or URI template."""
+    """Its public URI, URI template or name."""
     document: PageDocument
-    resource: PageResource
-    is_template: bool
+    own_name: str
+    """The page's name for it."""
+    title: str
+    """The page's title for it, or empty."""
+    page_words: str
+    """The page's description of it, or empty."""
     is_listed: bool
     """False: the user has not approved its site yet, so none of the page's words are shown."""
-
-    @property
-    def own_name(self) -> str:
-        """The page's name for it."""
-        return self.resource.name
-
-    @property
-    def title(self) -> str:
-        """The page's title for it, or empty."""
-        return self.resource.title
 
     @property
     def origin(self) -> str:
@@ -46,11 +41,6 @@ class OfferedResource(NamedTuple):
     def tab_title(self) -> str:
         """Title of its tab, or empty."""
         return self.document.tab.title
-
-    @property
-    def page_words(self) -> str:
-        """The page's description of it, or empty."""
-        return self.resource.description
 
     @property
     def is_active(self) -> bool:
@@ -71,22 +61,48 @@ class OfferedResource(NamedTuple):
         return f"{where} The page says: {said}"
 
 
-def offered_resources(documents: Sequence[tuple[PageDocument, bool]]) -> list[OfferedResource]:
+def offered_resources(documents: Sequence[tuple[PageDocument, bool]]) -> list[OfferedEntry]:
     """Return the resources and templates of documents, each with whether its words may be shown."""
-    return list(chain.from_iterable(_offered_by(document, is_listed) for document, is_listed in documents))
+    return list(chain.from_iterable(_resources_of(document, is_listed) for document, is_listed in documents))
 
 
-def _offered_by(document: PageDocument, is_listed: bool) -> Iterator[OfferedResource]:
-    for source, is_template in ((document.frame.resources, False), (document.frame.templates, True)):
-        for resource in source:
-            name = public_uri(document, resource.uri)
-            yield OfferedResource(name, document, resource, is_template, is_listed)
+def _resources_of(document: PageDocument, is_listed: bool) -> Iterator[OfferedEntry]:
+    frame = document.frame
+    keyed = [("uri", each) for each in frame.resources] + [("uriTemplate", each) for each in frame.templates]
+    for key, entry in keyed:
+        name = public_uri(document, entry.uri)
+        yield OfferedEntry(
+            "uri" if key == "uri" else "uriTemplate",
+            name,
+            document,
+            entry.name,
+            entry.title,
+            entry.description,
+            is_listed,
+        )
 
 
-def list_resources(
-    entries: Sequence[OfferedResource], query: str, limit: int
+def offered_prompts(targets: Sequence[PromptTarget], listed: Sequence[PageDocument]) -> list[OfferedEntry]:
+    """Return prompts; the words of those of `listed` documents may be shown."""
+    among = set(listed)
+    return [
+        OfferedEntry(
+            "name",
+            target.public_name,
+            target.document,
+            target.prompt.name,
+            target.prompt.title,
+            target.prompt.description,
+            target.document in among,
+        )
+        for target in targets
+    ]
+
+
+def list_entries(
+    heading: str, entries: Sequence[OfferedEntry], query: str, limit: int
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text about the resources that match a query, best first, and each of them as an object.
+    """Return the text about the entries that match a query, best first, and each of them as an object.
 
     Among equals origins take turns. The text is empty if none matches.
     """
@@ -100,13 +116,9 @@ def list_resources(
         if room < 0:
             break
         lines.append(line)
-        kind = "uriTemplate" if entry.is_template else "uri"
-        shown.append({kind: entry.name, "description": entry.description, "origin": entry.origin})
+        shown.append({entry.key: entry.name, "description": entry.description, "origin": entry.origin})
     if not found:
         return "", []
-    more = (
-        f"\n{len(found) - len(shown)} more: say what you look for in `query`."
-        if len(shown) < len(found)
-        else ""
-    )
-    return f"Resources of pages, for read_resource:\n{chr(10).join(lines)}{more}", shown
+    left = len(found) - len(shown)
+    more = [f"{left} more: say what you look for in `query`."] if left else []
+    return "\n".join([f"{heading}:", *lines, *more]), shown

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from bridge.errors import CallError
+from bridge.hub.primitives.page_resource import is_uri
 from bridge.hub.primitives.resource_catalog import ResourceTarget, public_uri
 from bridge.hub.tool_definition import OWN_META
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
@@ -82,11 +83,12 @@ def _mark_content(raw: bytes, target: ResourceTarget) -> dict[str, Any]:
 
 
 def _known_uri(own_uri: str, target: ResourceTarget) -> str:
-    """Return a URI of a result in the form of the request: public, or the page's own."""
+    """Return a URI of a result as the client knows it: that of its request, else the public one."""
     if own_uri == target.own_uri:
         return target.public_uri
-    is_own = target.public_uri == target.own_uri
-    return own_uri if is_own else public_uri(target.document, own_uri)
+    if not is_uri(own_uri):
+        raise _invalid("a content has no valid uri")
+    return public_uri(target.document, own_uri)
 
 
 def _is_string(raw: Raw) -> bool:

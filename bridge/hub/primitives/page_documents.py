@@ -10,7 +10,7 @@ from bridge.errors import CallError
 from bridge.hub.audit_records import Site
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy
-from bridge.hub.primitives.document_names import DocumentName, DocumentPlace, document_names
+from bridge.hub.primitives.document_names import DocumentName, DocumentPlace, document_names, plain_name
 from bridge.hub.public_names import ProfileMarks
 from bridge.hub.registry import Browser, Frame, FrameAt, Registry
 from bridge.hub.tool_definition import in_tab
@@ -87,11 +87,17 @@ class PageDocuments:
         self._registry = registry
         self._policy = policy
         self._profiles = profiles
-        self._version: tuple[int, ...] = ()
+        self._updated: object = None
         self._documents: dict[FrameAt, PageDocument] = {}
         self._all: Sequence[PageDocument] = ()
         self._by_name: dict[str, PageDocument] = {}
         self._by_domain: dict[str, list[PageDocument]] = {}
+        self._by_plain_name: dict[str, list[PageDocument]] = {}
+
+    @property
+    def version(self) -> object:
+        """Changes with the documents, their names and what they offer."""
+        return self._registry.version, self._policy.version, self._profiles.version
 
     def documents(self) -> Sequence[PageDocument]:
         """Return all documents, also those of sites that the policy forbids."""
@@ -115,11 +121,15 @@ class PageDocuments:
         self._update()
         return self._by_domain.get(domain, ())
 
+    def sharing(self, name: str) -> Sequence[PageDocument]:
+        """Return the documents that would all have a name, and so have others."""
+        self._update()
+        return self._by_plain_name.get(name, ())
+
     def _update(self) -> None:
-        version = (self._registry.version, self._policy.version, self._profiles.version)
-        if version == self._version:
+        if self.version == self._updated:
             return
-        self._version = version
+        self._updated = self.version
         frames = dict(self._frames())
         names = document_names(place for place, _, _ in frames.values())
         before = self._documents
@@ -129,9 +139,10 @@ class PageDocuments:
         }
         self._all = tuple(self._documents.values())
         self._by_name = {str(document.name): document for document in self._all}
-        self._by_domain = {}
-        for document in self._all:
+        self._by_domain, self._by_plain_name = {}, {}
+        for document, (place, _, _) in zip(self._all, frames.values(), strict=True):
             self._by_domain.setdefault(document.name.domain, []).append(document)
+            self._by_plain_name.setdefault(str(plain_name(place)), []).append(document)
 
     def _frames(self) -> Iterator[tuple[FrameAt, tuple[DocumentPlace, Browser, Frame]]]:
         for browser, tab, frame in self._registry.frames():

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from bridge.hub.primitives.page_resource import MAX_ENTRIES, log_invalid
+from bridge.hub.primitives.page_resource import MAX_ENTRIES, log_invalid, text_in
+from bridge.hub.tool_definition import edit_meta, is_hiding, pick_icons
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import single_line
+from native_host.protocol.untrusted_text import is_single_line, single_line
 from native_host.protocol.validation_errors import describe_problem
 
 MAX_ARGUMENTS = 64
 """Arguments of a prompt; one with more is left out."""
-MAX_ARGUMENT_BYTES = 64 * 1024
-"""Bytes of all argument values of one request together."""
+MAX_NAME_CHARS = 128
+"""Characters of the name of an argument, which clients repeat."""
 _MAX_SAID = 100
+_OWN_MEMBERS = ("name", "title", "description", "arguments")
 
-_definitions = msgspec.json.Decoder(dict[str, Any])
+_definitions = msgspec.json.Decoder(dict[str, Raw])
 
 
 class PromptArgument(msgspec.Struct, frozen=True):
     """An argument that a prompt takes; its value is text."""
 
     name: str
-    description: str = ""
-    required: bool = False
+    title: str | None = None
+    description: str | None = None
+    required: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > MAX_NAME_CHARS or not is_single_line(self.name):
+            raise ValueError(f"the name of an argument is one line of at most {MAX_NAME_CHARS} characters")
+
+
+_arguments = msgspec.json.Decoder(list[PromptArgument] | None)
 
 
 class PagePrompt(msgspec.Struct, frozen=True):
@@ -39,10 +49,12 @@ class PagePrompt(msgspec.Struct, frozen=True):
     description: str
     """The page's own words, or empty."""
     arguments: tuple[PromptArgument, ...]
+    members: bytes
+    """The other members as JSON: an object."""
     raw: bytes
     """The entry byte for byte: two that are equal here are the same."""
 
-    def missing_arguments(self, given: dict[str, str]) -> list[str]:
+    def missing_arguments(self, given: Mapping[str, str]) -> list[str]:
         """Return the names of required arguments that a request lacks."""
         return [
             argument.name for argument in self.arguments if argument.required and argument.name not in given
@@ -73,27 +85,26 @@ def read_prompts(announced: wire.FrameTools, known: Sequence[PagePrompt] = ()) -
     return list(prompts.values())
 
 
-def _read_prompt(raw: Raw | bytes) -> PagePrompt:
+def _read_prompt(raw: bytes) -> PagePrompt:
     found = _definitions.decode(raw)
-    name = found.get("name")
-    if not isinstance(name, str) or not name:
+    name = text_in(found, "name")
+    if not name:
         raise ValueError("it has no name")
     said = single_line(name, _MAX_SAID)
-    given = found.get("arguments")
-    given = [] if given is None else given
-    if not isinstance(given, list) or len(given) > MAX_ARGUMENTS:
-        raise ValueError(f"the arguments of {said!r} are no list of at most {MAX_ARGUMENTS}")
     try:
-        arguments = tuple(msgspec.convert(given, list[PromptArgument]))
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{said!r}: {describe_problem(error)}") from None
+        arguments = tuple(_arguments.decode(found.get("arguments", b"null")) or ())
+    except msgspec.DecodeError as error:
+        raise ValueError(f"arguments of {said!r}: {describe_problem(error)}") from None
+    if len(arguments) > MAX_ARGUMENTS:
+        raise ValueError(f"{said!r} has {len(arguments)} arguments, and {MAX_ARGUMENTS} are the most")
     if len({argument.name for argument in arguments}) < len(arguments):
         raise ValueError(f"{said!r} has an argument twice")
-    title, description = found.get("title"), found.get("description")
-    return PagePrompt(
-        name,
-        title if isinstance(title, str) else "",
-        description if isinstance(description, str) else "",
-        arguments,
-        bytes(raw),
-    )
+    members: dict[str, Any] = {
+        member: value
+        for member, value in found.items()
+        if member not in _OWN_MEMBERS and not is_hiding(member, value)
+    }
+    pick_icons(members)
+    edit_meta(members)
+    title, description = text_in(found, "title"), text_in(found, "description")
+    return PagePrompt(name, title, description, arguments, msgspec.json.encode(members), raw)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
-from bridge.errors import NotOfferedError, PageServerError
+from bridge.errors import CallError, NotOfferedError, PageServerError
 from bridge.hub.audit_records import CallRecord
+from bridge.hub.consent.page_tool_settings import Primitive
+from bridge.hub.primitives.completion import Completion, encode_completion, read_completion
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
 from bridge.hub.primitives.page_contents import read_contents
 from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.page_questions import mark_questions
+from bridge.hub.primitives.prompt_catalog import PromptTarget
+from bridge.hub.primitives.prompt_messages import read_messages
 from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
 from bridge.hub.transport import CallObserver, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
+MAX_ARGUMENT_BYTES = 64 * 1024
+"""Bytes of all argument values of a prompt together."""
 _MAX_SAID = 500
 _UNKNOWN_URI = -32002
 """Code of MCP's handshake era for a resource that does not exist."""
@@ -31,8 +37,17 @@ class _Error(msgspec.Struct):
     message: str = ""
 
 
+class CompletionTarget(NamedTuple):
+    """The prompt, or resource template, of a page that is to be completed."""
+
+    document: PageDocument
+    what: Primitive
+    own_name: str
+    """Name of the prompt, or URI template."""
+
+
 class PageReads:
-    """Reads of pages' resources."""
+    """Requests for resources and prompts of pages."""
 
     def __init__(
         self,
@@ -72,6 +87,58 @@ class PageReads:
         )
         return read_contents(payload, target, self._max_bytes())
 
+    async def get_prompt(
+        self,
+        record: CallRecord,
+        find: Callable[[], PromptTarget | None],
+        arguments: Mapping[str, str],
+        observer: CallObserver,
+    ) -> bytes:
+        """Return an MCP GetPromptResult (JSON), validated and marked as a page's.
+
+        `find` returns the prompt that the request means, None without one. Raises the errors of `read`; a
+        required argument that is missing is a CallError that names it.
+        """
+
+        def find_prompt() -> PromptTarget:
+            target = find()
+            if target is None:
+                self._access.check_extensions()
+                raise NotOfferedError(record.name)
+            if missing := target.prompt.missing_arguments(arguments):
+                detail = f"{record.name} needs the argument {missing[0]!r}"
+                raise CallError(Code.INVALID_PARAMS, detail, handed=False)
+            return target
+
+        _check_size(arguments)
+        target = await self._access.admit(record, observer, find_prompt, "prompts")
+        record.own_name = target.prompt.name
+        params = {"name": target.prompt.name, "arguments": arguments}
+        payload = await self._ask(record, target.document, "prompts/get", params, observer)
+        return read_messages(payload, target.document, self._max_bytes(), record.session.linked)
+
+    async def complete(
+        self, record: CallRecord, target: CompletionTarget, asked: msgspec.Raw, observer: CallObserver
+    ) -> bytes:
+        """Return an MCP CompleteResult (JSON) for the rest of a `completion/complete`: argument and context.
+
+        It has no values where the page's server completes nothing, or where the user would have to be asked.
+
+        Raises:
+            PageServerError: the page's server rejected the request.
+            CallError: its page is gone or silent, or the result is invalid.
+        """
+        document = target.document
+        declared = document.frame.announced.capabilities or {}
+        record.site, record.own_name = document.site, target.own_name
+        if "completions" not in declared or not self._access.is_open(record.session, document, target.what):
+            return encode_completion(Completion([]))
+        ref = {"type": "ref/prompt", "name": target.own_name}
+        if target.what == "resources":
+            ref = {"type": "ref/resource", "uri": target.own_name}
+        params = {"ref": ref, **msgspec.json.decode(asked, type=dict[str, msgspec.Raw])}
+        return read_completion(await self._ask(record, document, "completion/complete", params, observer))
+
     async def _ask(
         self,
         record: CallRecord,
@@ -98,6 +165,13 @@ class PageReads:
         if executed.success:
             return bytes(executed.payload)
         raise _server_error(bytes(executed.payload), document)
+
+
+def _check_size(arguments: Mapping[str, str]) -> None:
+    size = sum(len(value.encode(errors="replace")) for value in arguments.values())
+    if size > MAX_ARGUMENT_BYTES:
+        detail = f"the arguments have {size} bytes together, and {MAX_ARGUMENT_BYTES} are the most"
+        raise CallError(Code.TOO_LARGE, detail, handed=False)
 
 
 def _server_error(payload: bytes, document: PageDocument) -> PageServerError:

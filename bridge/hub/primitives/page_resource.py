@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from bridge.hub.tool_definition import edit_meta, is_hiding, pick_icons
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, single_line
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import describe_problem
 
 MAX_URI_BYTES = 2048
@@ -31,8 +32,12 @@ _definitions = msgspec.json.Decoder(dict[str, Raw])
 
 class _Annotations(msgspec.Struct, rename="camel"):
     audience: list[Literal["assistant", "user"]] = []
-    priority: float = 0
-    last_modified: str = ""
+    priority: Annotated[float, Meta(ge=0, le=1)] = 0
+    last_modified: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.last_modified and self.last_modified.tzinfo is None:
+            raise ValueError("lastModified has no time zone")
 
 
 _TYPES: dict[str, Any] = {"mimeType": str, "size": int, "annotations": _Annotations}
@@ -128,7 +133,7 @@ def log_invalid(origin: str, what: str, left_out: int, given: int, complaints: S
 
 def _read_entry(raw: bytes, key: str) -> PageResource:
     found = _definitions.decode(raw)
-    uri, name = _text_in(found, key), _text_in(found, "name")
+    uri, name = text_in(found, key), text_in(found, "name")
     said = single_line(uri, _MAX_SAID)
     if not is_uri(uri):
         raise ValueError(
@@ -139,9 +144,9 @@ def _read_entry(raw: bytes, key: str) -> PageResource:
     return PageResource(
         uri,
         name,
-        _text_in(found, "title"),
-        _text_in(found, "description"),
-        _text_in(found, "mimeType"),
+        text_in(found, "title"),
+        text_in(found, "description"),
+        text_in(found, "mimeType"),
         msgspec.json.encode(dict(_other_members(found, key))),
         raw,
     )
@@ -152,8 +157,8 @@ def is_uri(uri: str) -> bool:
     return len(uri) <= MAX_URI_BYTES and _URI.fullmatch(uri) is not None
 
 
-def _text_in(members: dict[str, Raw], name: str) -> str:
-    """Return a text member; empty where it is missing or something else."""
+def text_in(members: dict[str, Raw], name: str) -> str:
+    """Return a text member of an entry; empty where it is missing or something else."""
     try:
         return msgspec.json.decode(members.get(name, b'""'), type=str)
     except msgspec.DecodeError:
@@ -180,8 +185,3 @@ def _is_of_type(value: Raw, expected: Any) -> bool:
     except msgspec.DecodeError:
         return False
     return True
-
-
-def short_name(entry: PageResource) -> str:
-    """Return its title or name in one line."""
-    return single_line(entry.title or entry.name, MAX_TITLE_CHARS)

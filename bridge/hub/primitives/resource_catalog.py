@@ -59,11 +59,20 @@ class _MergedList(NamedTuple):
         return len(listed) == len(self.sources) and all(map(operator.is_, listed, self.sources))
 
 
+class _Index(NamedTuple):
+    """Documents by the URIs that they list, and by the schemes of their templates."""
+
+    version: object
+    by_uri: dict[str, list[PageDocument]]
+    templates: dict[str, list[tuple[UriTemplate, PageDocument]]]
+
+
 class ResourceCatalog:
     """The resources and templates of all documents."""
 
     def __init__(self, documents: PageDocuments) -> None:
         self.documents = documents
+        self._offers = _Index(None, {}, {})
         self._merged: dict[EntryKey, _MergedList] = {}
         self._listed: dict[EntryKey, dict[PageDocument, _DocumentList]] = {"uri": {}, "uriTemplate": {}}
 
@@ -91,6 +100,16 @@ class ResourceCatalog:
         )
         return [each for each in offered if each[1] or each[2]]
 
+    def find_template(self, uri_template: str) -> tuple[PageDocument, str] | None:
+        """Return the document with a public URI template, and the page's own; None: no page has it."""
+        scheme = _UI_PAGE if uri_template.startswith(_UI_PAGE) else _PAGE
+        domain, _, rest = uri_template.removeprefix(scheme).partition("/")
+        tab, _, own = rest.partition("/")
+        document = self.documents.named(f"{domain}/{tab}")
+        if document and any(entry.uri == own for entry in document.frame.templates):
+            return document, own
+        return None
+
     # ── What a URI means ────────────────────────────────────────────────────────────────────────────────────
 
     def find(self, session: Session, uri: str) -> ResourceTarget | None:
@@ -102,10 +121,11 @@ class ResourceCatalog:
         if uri.startswith((_PAGE, _UI_PAGE)):
             return self._find_public(session, uri)
         linked = session.linked.origins_of(uri)
+        offering = self._offering(uri)
         found = [
             document
             for document in self.documents.documents()
-            if offers(document, uri) or document.origin in linked
+            if document in offering or document.origin in linked
         ]
         return _best_target(session, found, uri, uri)
 
@@ -119,9 +139,18 @@ class ResourceCatalog:
         if document:
             return ResourceTarget(document, own_uri, uri)
         if _TAB.fullmatch(tab):
-            return _in_shared_tab(session, of_domain, tab, own_uri, uri)
-        offering = [document for document in of_domain if offers(document, rest)]
-        return _best_target(session, offering or of_domain, rest, uri)
+            return _in_shared_tab(session, self.documents.sharing(f"{domain}/{tab}"), own_uri, uri)
+        offering = self._offering(rest)
+        among = [document for document in of_domain if document in offering]
+        return _best_target(session, among or of_domain, rest, uri)
+
+    def _offering(self, own_uri: str) -> set[PageDocument]:
+        """Return the documents that list a URI, or a template that it may have been expanded from."""
+        if self._offers.version != self.documents.version:
+            self._offers = _make_index(self.documents)
+        found = set(self._offers.by_uri.get(own_uri, ()))
+        templates = self._offers.templates.get(own_uri.partition(":")[0], ())
+        return found.union(document for template, document in templates if template.may_expand_to(own_uri))
 
 
 def public_uri(document: PageDocument, own_uri: str) -> str:
@@ -129,19 +158,22 @@ def public_uri(document: PageDocument, own_uri: str) -> str:
     return f"{_UI_PAGE if own_uri.startswith(_UI) else _PAGE}{document.name}/{own_uri}"
 
 
-def offers(document: PageDocument, own_uri: str) -> bool:
-    """Return whether a document lists a URI, or a template that it may have been expanded from."""
-    frame = document.frame
-    if any(entry.uri == own_uri for entry in frame.resources):
-        return True
-    return any(UriTemplate(entry.uri).may_expand_to(own_uri) for entry in frame.templates)
+def _make_index(documents: PageDocuments) -> _Index:
+    by_uri: dict[str, list[PageDocument]] = {}
+    templates: dict[str, list[tuple[UriTemplate, PageDocument]]] = {}
+    for document in documents.documents():
+        for entry in document.frame.resources:
+            by_uri.setdefault(entry.uri, []).append(document)
+        for entry in document.frame.templates:
+            scheme = entry.uri.partition(":")[0]
+            templates.setdefault(scheme, []).append((UriTemplate(entry.uri), document))
+    return _Index(documents.version, by_uri, templates)
 
 
 def _in_shared_tab(
-    session: Session, of_domain: Sequence[PageDocument], tab: str, own_uri: str, uri: str
+    session: Session, sharing: Sequence[PageDocument], own_uri: str, uri: str
 ) -> ResourceTarget | None:
     """Find a URI whose name was a document's own until another one of its tab came: the page's is meant."""
-    sharing = [document for document in of_domain if document.name.tab.startswith(f"{tab}-")]
     pages = [document for document in sharing if document.frame.announced.frame_id == TOP_FRAME]
     return _best_target(session, pages or sharing, own_uri, uri)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import trio
 
-from bridge.errors import CallError, NotOfferedError
+from bridge.errors import CallError, NotOfferedError, PageServerError
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
@@ -25,10 +25,16 @@ from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
 from bridge.hub.transport import CallObserver, TabTransport
 from native_host.protocol import wire
+from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
 MAX_SUBSCRIPTIONS = 128
-"""Subscriptions of a session; also the watches that the extension allows to a connection."""
+"""Subscriptions of a session."""
+RETRY_S = 0.5
+"""Seconds after its end in which a watch is not begun again: its page's server was stopped or replaced."""
+_MAX_SAID = 500
+LOOK_S = 2.0
+"""Seconds between two looks at what no version counts, such as the owner of a tab."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +48,14 @@ class Subscription:
         """As the client wrote it: updates name it so."""
         self.tell = tell
         self.watch: _Watch | None = None
+        self.moved = trio.Event()
+        """Set when it gets another watch, or none."""
+
+    def move(self, watch: _Watch | None) -> None:
+        """Let it belong to another watch."""
+        self.watch = watch
+        self.moved.set()
+        self.moved = trio.Event()
 
 
 class _Place(NamedTuple):
@@ -59,13 +73,19 @@ class _Watch:
         self.place = place
         self.target = target
         self.announced = target.document.frame.announced
-        """Announcement for which it began: after its end the server is asked again only after the next."""
+        """Announcement for which it began: after a refusal the server is asked again only after the next."""
         self.subscriptions: dict[Subscription, None] = {}
         self.operation: Operation = FINISHED
         self.settled = trio.Event()
         """Set once it is active, or has ended."""
         self.ended: bytes | CallError | None = None
         """How it ended by itself; None: it has not."""
+        self.retry_at = math.inf
+        """Time from which on it may be begun again."""
+
+    def may_begin_again(self, announced: wire.FrameTools) -> bool:
+        """Return whether its end may be over, given the latest announcement of its frame."""
+        return announced is not self.announced or trio.current_time() >= self.retry_at
 
 
 class ResourceSubscriptions:
@@ -77,16 +97,32 @@ class ResourceSubscriptions:
         access: DocumentAccess,
         transport: TabTransport,
         call_s: Callable[[], float],
+        version: Callable[[], object],
+        wake: Callable[[], None],
     ) -> None:
-        """Watch through `transport`. `call_s` is a setting: it may change while this runs."""
+        """Watch through `transport`.
+
+        Args:
+            catalog: the resources of all pages.
+            access: of sessions to documents.
+            transport: carries the watches.
+            call_s: setting, which may change while this runs.
+            version: changes whenever pages, their names or rules do.
+            wake: lets the caller of `refresh` look at `next_look` again.
+        """
         self._catalog = catalog
         self._access = access
         self._transport = transport
         self._call_s = call_s
+        self._version = version
+        self._wake = wake
         self._subscriptions: dict[Subscription, None] = {}
         self._requested: dict[tuple[str, str], Subscription] = {}
         """By session and URI: those of `resources/subscribe`."""
         self._watches: dict[_Place, _Watch] = {}
+        self._followed: object = None
+        """Version of everything that the last look depended on."""
+        self._look_at = -math.inf
 
     # ── From clients ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +147,9 @@ class ResourceSubscriptions:
         self._subscriptions[subscription] = None
         self._requested[session.id, uri] = subscription
         try:
-            await self._wait_active(self._join(subscription, target))
+            self._join(subscription, target, is_new=True)
+            self._wake()
+            await self._wait_active(subscription)
         except BaseException:
             self.end([subscription])
             raise
@@ -135,7 +173,9 @@ class ResourceSubscriptions:
         self._check_room(session, wanted)
         subscriptions = [Subscription(session, uri, lambda uri=uri: tell(uri)) for uri in wanted]  # type: ignore[misc]
         self._subscriptions.update(dict.fromkeys(subscriptions))
-        self.refresh()
+        for subscription in subscriptions:
+            self._follow(subscription)
+        self._wake()
         return subscriptions
 
     def end(self, subscriptions: Iterable[Subscription]) -> None:
@@ -155,8 +195,19 @@ class ResourceSubscriptions:
 
     def refresh(self) -> None:
         """Follow changes of pages and rules: begin watches that have become possible, end forbidden ones."""
+        version, now = self._version(), trio.current_time()
+        if not self._subscriptions or (version == self._followed and now < self.next_look):
+            return
+        self._followed, self._look_at = version, now + LOOK_S
         for subscription in list(self._subscriptions):
             self._follow(subscription)
+
+    @property
+    def next_look(self) -> float:
+        """Time of the next `refresh`, if nothing changes before."""
+        if not self._subscriptions:
+            return math.inf
+        return min([self._look_at, *(watch.retry_at for watch in self._watches.values())])
 
     def _follow(self, subscription: Subscription) -> None:
         watch = subscription.watch
@@ -177,29 +228,31 @@ class ResourceSubscriptions:
         now = self._catalog.documents.current(document)
         return now is not None and self._access.is_open(subscription.session, now)
 
-    def _join(self, subscription: Subscription, target: ResourceTarget) -> _Watch:
+    def _join(self, subscription: Subscription, target: ResourceTarget, *, is_new: bool = False) -> None:
+        """Let a subscription belong to the watch of its resource; `is_new`: the client waits for it."""
         at = target.document.frame.announced
         place = _Place(target.document.browser.host, at.tab_id, at.frame_id, at.document_id, target.own_uri)
         watch = self._watches.get(place)
-        if watch is None or (watch.ended is not None and watch.announced is not at):
+        if watch is None or (watch.ended is not None and (is_new or watch.may_begin_again(at))):
             watch = self._watches[place] = _Watch(place, target)
             watch.subscriptions[subscription] = None
             self._begin(watch)
         if subscription.watch is not watch:
             self._leave(subscription)
-            subscription.watch = watch
             watch.subscriptions[subscription] = None
-        return watch
+            subscription.move(watch)
 
     def _leave(self, subscription: Subscription) -> None:
-        watch, subscription.watch = subscription.watch, None
+        watch = subscription.watch
         if watch is None:
             return
+        subscription.move(None)
         del watch.subscriptions[subscription]
         if watch.subscriptions:
             return
         if self._watches.get(watch.place) is watch:
             del self._watches[watch.place]
+        watch.settled.set()
         watch.operation.cancel()
 
     def _begin(self, watch: _Watch) -> None:
@@ -210,7 +263,10 @@ class ResourceSubscriptions:
 
         def on_finished(outcome: bytes | CallError) -> None:
             watch.ended, watch.operation = outcome, FINISHED
+            if not _is_refusal(outcome):
+                watch.retry_at = trio.current_time() + RETRY_S
             watch.settled.set()
+            self._wake()
             if isinstance(outcome, CallError):
                 _log.debug("a watch of %s has ended: %s", watch.target.document.shown_origin, outcome)
 
@@ -228,20 +284,28 @@ class ResourceSubscriptions:
             if self._is_open(subscription, watch.target.document):
                 subscription.tell()
 
-    async def _wait_active(self, watch: _Watch) -> None:
-        """Wait until a watch is active.
+    async def _wait_active(self, subscription: Subscription) -> None:
+        """Wait until the watch of a subscription is active, whichever that is by then.
 
         Raises:
             CallError: it was rejected, or the page does not answer.
         """
         with trio.move_on_after(self._call_s()):
-            await watch.settled.wait()
-        if not watch.settled.is_set():
-            raise CallError(Code.TIMED_OUT, "the page was to report changes of a resource", handed=True)
-        if isinstance(watch.ended, CallError):
-            raise watch.ended
-        if watch.ended is not None:
-            raise CallError(Code.NO_LONGER_OFFERED, watch.target.public_uri, handed=True)
+            while subscription in self._subscriptions:
+                watch, moved = subscription.watch, subscription.moved
+                if watch is None:  # its page is being loaded
+                    await moved.wait()
+                    continue
+                await watch.settled.wait()
+                if subscription.watch is not watch:
+                    continue
+                if isinstance(watch.ended, CallError):
+                    raise _failure(watch.ended, watch.target)
+                if watch.ended is None:
+                    return
+                await moved.wait()
+            return  # it was ended meanwhile
+        raise CallError(Code.TIMED_OUT, "the page was to report changes of a resource", handed=True)
 
     # ── What both need ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -256,3 +320,16 @@ class ResourceSubscriptions:
         if known + len(list(added)) > MAX_SUBSCRIPTIONS:
             detail = f"a session may have {MAX_SUBSCRIPTIONS} subscriptions to resources"
             raise CallError(Code.RATE_LIMITED, detail, handed=False, then="End one of them first.")
+
+
+def _is_refusal(outcome: bytes | CallError) -> bool:
+    """Return whether a watch would end the same way again."""
+    return isinstance(outcome, CallError) and outcome.code in (Code.INVALID_PARAMS, Code.NO_LONGER_OFFERED)
+
+
+def _failure(error: CallError, target: ResourceTarget) -> CallError:
+    """Return the error of a watch for its client: what the page's server says stands behind its origin."""
+    if error.code != Code.INVALID_PARAMS or not error.handed:
+        return error
+    said = single_line(error.detail, _MAX_SAID) or "its server rejects the subscription"
+    return PageServerError(error.code, f"{target.document.shown_origin}: {said}", handed=True)

@@ -28,7 +28,9 @@ OLDEST_NODE = 22
 
 EXPECTED: dict[str, Any] = tomllib.loads((HERE / "expected.toml").read_text())
 """By era of the protocol."""
-FIXTURES = re.findall(r'^ *fixture\("(\w+)"', (PAGES / "conformance.html").read_text(), re.MULTILINE)
+_PAGE = (PAGES / "conformance.html").read_text()
+FIXTURES = re.findall(r'^ *fixture\("(\w+)"', _PAGE, re.MULTILINE)
+PROMPTS = re.findall(r'^ *prompt\(\s*"(\w+)"', _PAGE, re.MULTILINE)
 
 
 @dataclass
@@ -92,6 +94,8 @@ async def run_suite(
 @CLOSES_EARLY
 async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chain: Chain) -> None:
     names = {fixture: chain.name(fixture, longest=128) for fixture in FIXTURES}
+    of_page = chain.name("", longest=128).removeprefix("website_tool_")
+    prompts = {prompt: f"{of_page}{prompt}" for prompt in PROMPTS}
     (chain.home / "config.toml").write_text("max_name = 128\n")  # none is shortened
     with trio.fail_after(200):
         async with chain.browser() as chromium, chain.serving() as url:
@@ -99,7 +103,11 @@ async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chai
             async with chain.http_client(url) as client:
                 await until_listed(client, lambda listed: listed >= set(names.values()))
             runs = [
-                (era, version, await run_suite(chain, edition, url, names, chain.home / f"{era}-{version}"))
+                (
+                    era,
+                    version,
+                    await run_suite(chain, edition, url, names | prompts, chain.home / f"{era}-{version}"),
+                )
                 for era, expected in EXPECTED.items()
                 for version, edition in expected["editions"].items()
             ]

@@ -165,6 +165,38 @@ async def test_resources(era: str) -> None:
     assert sum("boom" in line for line in told) == 1
 
 
+PAY = "shop_example_tab1_pay"
+
+
+@pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_prompts_and_completion(era: str) -> None:
+    of_prompt = {"ref": {"type": "ref/prompt", "name": PAY}, "argument": {"name": "place", "value": "B"}}
+    template = {"type": "ref/resource", "uri": "mcpb://page/shop.example/tab1/order://{id}"}
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, 1, "prompts/list"),
+            asked(era, 2, "prompts/list", {"cursor": f'[2,"{PAY}"]'}),
+            asked(era, 3, "prompts/list", {"cursor": "nobody's"}),
+            asked(era, 4, "prompts/get", {"name": PAY, "arguments": {"place": "Bern"}}),
+            asked(era, 5, "prompts/get", {"name": PAY, "arguments": {}}),
+            asked(era, 6, "prompts/get", {"name": PAY}),
+            asked(era, 7, "prompts/get", {"name": "nobody's"}),
+            asked(era, 8, "prompts/get", {"name": "shop_example_tab1_broken"}),
+            asked(era, 9, "completion/complete", of_prompt),
+            asked(era, 10, "completion/complete", {**of_prompt, "context": {"arguments": {"a": "b"}}}),
+            asked(era, 11, "completion/complete", {**of_prompt, "ref": template}),
+            asked(era, 12, "completion/complete", {**of_prompt, "ref": {"type": "ref/prompt", "name": "x"}}),
+            asked(
+                era, 13, "completion/complete", {**of_prompt, "ref": {"type": "ref/resource", "uri": "x:"}}
+            ),
+        ]
+    )
+    assert sum('"text": "tea"' in line for line in told) == 1
+    assert sum('"values": ["Bern"]' in line for line in told) == 3
+    assert sum("needs the argument 'place'" in line for line in told) == 2
+
+
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 async def test_subscriptions_to_resources(era: str) -> None:
     listens = {
@@ -242,6 +274,16 @@ BAD_PARAMS: list[Any] = [
     {"uri": "x://1", "inputResponses": {"question": {"roots": []}}},
     {"notifications": {"resourceSubscriptions": [7]}},
     {"notifications": {"resourceSubscriptions": "x://1"}},
+    {"name": PAY, "arguments": {"place": 7}},
+    {"name": PAY, "arguments": {"place": None}},
+    {"name": PAY, "inputResponses": {"question": {"roots": []}}},
+    {"ref": {"type": "ref/prompt", "name": PAY}},
+    {"ref": {"name": PAY}, "argument": {"name": "place", "value": "B"}},
+    {"ref": {"uri": "x://1"}, "argument": {"name": "place", "value": "B"}},
+    {"ref": {"type": "ref/tool", "name": PAY}, "argument": {"name": "place", "value": "B"}},
+    {"ref": {"type": "ref/prompt", "name": PAY, "title": 7}, "argument": {"name": "place", "value": "B"}},
+    {"ref": {"type": "ref/prompt", "name": PAY}, "argument": {"name": "place"}},
+    {"ref": {"type": "ref/prompt", "name": PAY}, "argument": {"name": "place", "value": "B"}, "context": 7},
 ]
 
 
@@ -256,6 +298,9 @@ BAD_PARAMS: list[Any] = [
         "resources/read",
         "resources/subscribe",
         "resources/unsubscribe",
+        "prompts/list",
+        "prompts/get",
+        "completion/complete",
         "ping",
         "server/discover",
         "subscriptions/listen",

@@ -237,7 +237,7 @@ async def test_a_read_that_is_cancelled_is_not_waited_for(
 
 
 @pytest.mark.parametrize("mode", BOTH_ERAS)
-async def test_a_change_of_the_list_is_told(chain: Chain, browser: Chromium, mode: Mode) -> None:
+async def test_a_change_of_the_list_is_notified(chain: Chain, browser: Chromium, mode: Mode) -> None:
     changed, changes = trio.open_memory_channel[None](100)
 
     async def hear(message: Any) -> None:

@@ -25,16 +25,26 @@ def test_a_link_is_known_with_the_origins_of_its_pages() -> None:
     assert linked.origins_of("cart://3") == ()
 
 
+def test_long_uris_are_not_remembered_and_origins_are_few() -> None:
+    linked = LinkedResources()
+    long = f"x:{'a' * 3000}"
+    linked.read(result(long, "no scheme"), SHOP)
+    assert linked.origins_of(long) == linked.origins_of("no scheme") == ()
+    for number in range(100):
+        linked.read(result("x:1"), f"https://{number}.example")
+    assert linked.origins_of("x:1") == [f"https://{number}.example" for number in range(84, 100)]
+
+
 def test_the_latest_256_are_kept() -> None:
     assert MAX_LINKED == 256
     linked = LinkedResources()
     linked.read(result("old://1", "old://2"), SHOP)
     linked.read(result("old://1"), SHOP)
     linked.read(result(*(f"new://{number}" for number in range(255))), SHOP)
-    assert linked.origins_of("old://1") == {SHOP}
+    assert linked.origins_of("old://1") == [SHOP]
     assert linked.origins_of("old://2") == ()
     linked.read(result(*(f"many://{number}" for number in range(10_000))), SHOP)
-    assert linked.origins_of("many://9744") == {SHOP}
+    assert linked.origins_of("many://9744") == [SHOP]
     assert linked.origins_of("many://9743") == ()
 
 
@@ -52,7 +62,7 @@ def test_the_latest_256_are_kept() -> None:
     ],
     ids=lambda odd: odd[:40].decode(),
 )
-def test_what_is_no_link_is_overlooked(odd: bytes) -> None:
+def test_content_without_a_link_is_ignored(odd: bytes) -> None:
     linked = LinkedResources()
     linked.read(odd, SHOP)
     assert linked.origins_of("x://1") == ()

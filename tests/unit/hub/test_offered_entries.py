@@ -98,13 +98,13 @@ async def test_a_resource_is_read_in_parts_and_marked(nursery: trio.Nursery) -> 
     assert found["content"][1]["text"] == "Characters 4 to 7 of 10. The rest: offset 7."
 
 
-async def test_what_nobody_offers_is_an_error_that_says_where_to_look(nursery: trio.Nursery) -> None:
+async def test_a_resource_that_no_page_offers_is_an_error_that_says_where_to_look(nursery: trio.Nursery) -> None:
     failed = await Shop(nursery, CART).call("read_resource", uri="cart://9")
     assert failed["isError"]
     assert "no page offers 'cart://9': list_page_tools has the URIs" in failed["content"][0]["text"]
 
 
-async def test_an_error_of_the_page_is_told_in_its_words(nursery: trio.Nursery) -> None:
+async def test_an_error_of_the_page_keeps_its_words(nursery: trio.Nursery) -> None:
     shop = Shop(nursery, CART)
     shop.transport.on_request = lambda _: {
         "success": False,

@@ -85,6 +85,13 @@ def test_of_two_entries_with_one_uri_the_first_counts() -> None:
         ("size", 12, "12"),
         ("annotations", {"audience": ["user"], "priority": 0.5}, {"audience": "user"}),
         ("annotations", {"lastModified": "2026-01-01T00:00:00Z"}, {"priority": "high"}),
+        ("annotations", {"priority": 1}, {"priority": 5}),
+        ("annotations", {"lastModified": "2026-01-01T00:00:00+01:00"}, {"lastModified": "2026-01-01"}),
+        ("annotations", {"audience": []}, {"lastModified": "2026-01-01T00:00:00"}),
+        ("annotations", {}, {"lastModified": ""}),
+        ("_meta", {"shop": 1}, None),
+        ("_meta", {"shop": 1}, {"dev.mcpb/origin": "https://bank.example"}),
+        ("_meta", {"shop": 1}, [7]),
     ],
 )
 def test_a_malformed_member_is_dropped_and_the_entry_stays(member: str, valid: Any, invalid: Any) -> None:

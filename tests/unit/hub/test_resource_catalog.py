@@ -5,6 +5,7 @@ import pytest
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
+from bridge.hub.public_names import ProfileMarks, ProfileRow
 from fake_transport import announce, tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -114,6 +115,14 @@ def test_documents_of_one_tab_and_domain_have_names_of_their_own() -> None:
     first, second = (entry["uri"] for entry in pages.listed())
     assert {pages.found(first), pages.found(second)} == {(1, 0, "cart://1"), (1, 3, "cart://1")}
     assert pages.found("mcpb://page/shop.example/tab1/cart://1") == (1, 0, "cart://1")
+
+
+def test_the_name_of_a_profile_s_tab_is_never_that_of_another_profile() -> None:
+    marks = ProfileMarks([ProfileRow("p0"), ProfileRow("p1", is_marked=True)])
+    pages = Pages(tabs(tab(1)), page(1, CART), profiles=marks)
+    (entry,) = pages.listed()
+    assert entry["uri"].startswith("mcpb://page/shop.example/tab1-")
+    assert pages.found("mcpb://page/shop.example/tab1/cart://1") is None
 
 
 def test_the_name_of_a_frame_that_has_gone_is_never_another_one_s() -> None:

@@ -11,7 +11,7 @@ import trio.testing
 from bridge.errors import CallError, NotOfferedError
 from bridge.hub.client_session import Session
 from bridge.hub.operation import wait_outcome
-from bridge.hub.primitives.resource_subscriptions import MAX_SUBSCRIPTIONS
+from bridge.hub.primitives.resource_subscriptions import MAX_SUBSCRIPTIONS, RETRY_S
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import HostLost
 from fake_transport import Answer, Asked, PlayedTransport, tab
@@ -28,13 +28,13 @@ class Shop:
 
     def __init__(self, nursery: trio.Nursery, **terms: object) -> None:
         self.pages = PlayedTransport()
-        self.pages.on_request = self._answer
+        self.pages.on_request = self.watch
         self.rejects = False
         self.router = Router(self.pages, terms=Terms(**terms))  # type: ignore[arg-type]
         self.told: list[str] = []
         nursery.start_soon(self.router.run)
 
-    def _answer(self, asked: Asked) -> Answer:
+    def watch(self, asked: Asked) -> Answer:
         if self.rejects:
             return CallError(Code.INVALID_PARAMS, "it never changes", handed=True)
         assert asked.caller.on_watch
@@ -119,7 +119,7 @@ async def test_a_watch_that_the_page_rejects_is_not_tried_again_until_the_page_c
     await shop.open()
     error = await shop.subscribe(ONE)
     assert isinstance(error, CallError)
-    assert error.detail == "it never changes"
+    assert error.detail == f"{SHOP}: it never changes"
     shop.listen(OTHER, URI)
     for active in (True, False):
         shop.pages.announce("h1", wire.TabChanged(tab=tab(1, active=active)))
@@ -131,6 +131,64 @@ async def test_a_watch_that_the_page_rejects_is_not_tried_again_until_the_page_c
     assert shop.told == [f"other {URI}"]
 
 
+async def test_a_server_that_was_replaced_is_watched_again_without_an_announcement(
+    shop: Shop, autojump_clock: trio.abc.Clock
+) -> None:
+    await shop.open()
+    await shop.subscribe(ONE)
+    shop.listen(OTHER, URI)
+    shop.watches()[0].on_done(b"{}")
+    assert await shop.subscribe(Session("third")) is None  # at once: its client waits
+    assert len(shop.watches()) == 2
+    shop.watches()[1].on_done(b"{}")
+    await trio.sleep(RETRY_S)
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(shop.watches()) == 3
+    shop.update()
+    assert shop.told == ["one", f"other {URI}", "third"]
+
+
+async def test_a_watch_for_which_there_is_no_room_is_tried_again(
+    shop: Shop, autojump_clock: trio.abc.Clock
+) -> None:
+    shop.pages.on_request = lambda _: CallError(Code.RATE_LIMITED, "too many", handed=False)
+    await shop.open()
+    shop.listen(ONE, URI)
+    shop.pages.on_request = shop.watch
+    await trio.sleep(2 * RETRY_S)
+    shop.update()
+    assert shop.told == [f"one {URI}"]
+
+
+async def test_a_request_outlives_the_reload_of_its_page(shop: Shop) -> None:
+    shop.pages.on_request = lambda _: None
+    await shop.open()
+    async with trio.open_nursery() as nursery:
+        errors: list[Exception | None] = []
+
+        async def subscribe() -> None:
+            errors.append(await shop.subscribe(ONE))
+
+        nursery.start_soon(subscribe)
+        await trio.testing.wait_all_tasks_blocked()
+        shop.pages.announce("h1", wire.FrameAddress(tab_id=1, frame_id=0, document_id="d1"))
+        await trio.testing.wait_all_tasks_blocked()
+        shop.pages.on_request = shop.watch
+        await shop.open(document_id="d2")
+    assert errors == [None]
+    assert len(shop.watches()) == 1
+
+
+async def test_a_request_ends_with_its_subscription(shop: Shop) -> None:
+    shop.pages.on_request = lambda _: None
+    await shop.open()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shop.subscribe, ONE)
+        await trio.testing.wait_all_tasks_blocked()
+        shop.router.subscriptions.unsubscribe(ONE, URI)
+    assert shop.watches() == []
+
+
 async def test_what_listens_waits_for_a_page_that_is_not_there_yet(shop: Shop) -> None:
     shop.listen(ONE, URI, "order://7")
     await shop.open()
@@ -138,13 +196,13 @@ async def test_what_listens_waits_for_a_page_that_is_not_there_yet(shop: Shop) -
     assert sorted(shop.told) == [f"one {URI}", "one order://7"]
 
 
-async def test_a_resource_that_nobody_offers_is_named(shop: Shop) -> None:
+async def test_a_resource_that_no_page_offers_is_named(shop: Shop) -> None:
     await shop.open()
     assert isinstance(await shop.subscribe(ONE, "cart://9"), NotOfferedError)
     assert shop.pages.asked == []
 
 
-async def test_a_paused_site_tells_nothing(shop: Shop) -> None:
+async def test_a_paused_site_sends_no_updates(shop: Shop) -> None:
     await shop.open()
     await shop.subscribe(ONE)
     shop.pages.announce("h1", wire.Paused(sites=[SHOP]))
@@ -155,7 +213,7 @@ async def test_a_paused_site_tells_nothing(shop: Shop) -> None:
     assert error.code == Code.PAUSED
 
 
-async def test_a_tab_that_another_session_takes_tells_nothing_more(shop: Shop) -> None:
+async def test_a_tab_that_another_session_takes_sends_no_more_updates(shop: Shop) -> None:
     await shop.open()
     await shop.subscribe(ONE)
     shop.pages.announce("h1", wire.TabChanged(tab=tab(1, owner="other")))

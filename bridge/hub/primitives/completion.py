@@ -1,0 +1,54 @@
+"""Completion of the arguments of prompts, and of the variables of resource templates. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from bridge.errors import CallError
+from native_host.protocol.validation_errors import describe_problem
+from native_host.protocol.wire import Code
+
+MAX_VALUES = 100
+"""Values of one completion (MCP)."""
+
+
+class Completion(msgspec.Struct, rename="camel", omit_defaults=True):
+    """MCP's `completion` member: the first values, and how many there are."""
+
+    values: Sequence[str]
+    total: int | None = None
+    has_more: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.values) > MAX_VALUES:
+            self.total = len(self.values) if self.total is None else max(self.total, len(self.values))
+            self.values, self.has_more = self.values[:MAX_VALUES], True
+
+
+class _CompleteResult(msgspec.Struct):
+    completion: Completion
+
+
+_results = msgspec.json.Decoder(_CompleteResult)
+
+
+def read_completion(payload: bytes) -> bytes:
+    """Return an MCP CompleteResult (JSON) without `_meta` for that of a page's server.
+
+    Raises:
+        CallError: it is invalid.
+    """
+    try:
+        return encode_completion(_results.decode(payload).completion)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        detail = f"the page's answer is no completion: {describe_problem(error)}"
+        raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
+
+
+def encode_completion(completion: Completion) -> bytes:
+    """Return an MCP CompleteResult (JSON) without `_meta`."""
+    result: dict[str, Any] = {"completion": completion}
+    return msgspec.json.encode(result)
