@@ -60,6 +60,11 @@ class Frame(msgspec.Struct, dict=True):
     """Resource templates."""
     prompts: list[PagePrompt] = msgspec.field(default_factory=list)
 
+    @property
+    def offers_anything(self) -> bool:
+        """Return whether one of its lists has entries."""
+        return bool(self.tools or self.resources or self.templates or self.prompts)
+
     @cached_property
     def address(self) -> str:
         """Address of its document, without the fragment."""
@@ -510,7 +515,7 @@ class Registry:
     def _note_left(self, browser: Browser, frame: Frame, now: float) -> None:
         self._left = {at: left for at, left in self._left.items() if now < left.left_at + GRACE_S}
         at = frame.announced
-        if frame.tools and frame.lost_at is None and (tab := browser.tabs.get(at.tab_id)):
+        if frame.offers_anything and frame.lost_at is None and (tab := browser.tabs.get(at.tab_id)):
             self._left[FrameAt(browser.host, at.tab_id, at.frame_id)] = LeftDocument(browser, tab, frame, now)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -45,7 +45,11 @@ from bridge.hub.primitives.page_read import CompletionTarget, PageReads
 from bridge.hub.primitives.pagination import PICTURE_RANK, Key
 from bridge.hub.primitives.prompt_catalog import PromptCatalog
 from bridge.hub.primitives.resource_catalog import ResourceCatalog
-from bridge.hub.primitives.resource_subscriptions import ResourceSubscriptions
+from bridge.hub.primitives.resource_subscriptions import (
+    MAX_SUBSCRIPTIONS,
+    ResourceSubscriptions,
+    Subscription,
+)
 from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
@@ -164,8 +168,16 @@ class Router:
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
         self.tabs.closing = self._terms.closing
-        access = DocumentAccess(self.registry, self.consent, self._doubts, self.changes, self.wait_discovered)
         self.documents = PageDocuments(self.registry, self._terms.policy, self.profiles)
+        access = DocumentAccess(
+            self.registry,
+            self.consent,
+            self._doubts,
+            self.changes,
+            self._terms.policy,
+            self.documents,
+            self.wait_discovered,
+        )
         self.resource_catalog = ResourceCatalog(self.documents)
         self.prompt_catalog = PromptCatalog(self.documents, self._terms.max_name)
         self._reads = PageReads(
@@ -426,9 +438,9 @@ class Router:
         """Get a prompt: as `begin_read`; the outcome is an MCP GetPromptResult. `arguments` are texts."""
 
         async def get_prompt(record: CallRecord, observer: CallObserver) -> Answer:
-            find = partial(self.prompt_catalog.find, name)
             texts = msgspec.json.decode(arguments.raw, type=dict[str, str])
-            return Answer(await self._reads.get_prompt(record, find, texts, observer), is_error=False)
+            result = await self._reads.get_prompt(record, self.prompt_catalog, texts, observer)
+            return Answer(result, is_error=False)
 
         return self._begin_provided(
             get_prompt, session, name, arguments, on_finished, observer, kind="prompt"
@@ -482,6 +494,28 @@ class Router:
         return self._begin_provided(
             subscribe, session, uri, NOTHING, on_finished, observer, kind="subscription"
         )
+
+    def listen(
+        self, session: Session, uris: Iterable[str], tell: Callable[[str], None]
+    ) -> list[Subscription]:
+        """Subscribe a session to URIs until the subscriptions are ended: see `ResourceSubscriptions.listen`.
+
+        Raises:
+            CallError: the session exceeds its rate limit, or has too many subscriptions.
+        """
+        wanted, now = list(dict.fromkeys(uris)), trio.current_time()
+        how: Answer | Exception = Answer(b"", is_error=False)
+        try:
+            if wanted:
+                self._services.admission.count(session, now)
+            return self.subscriptions.listen(session, wanted, tell)
+        except CallError as error:
+            how = error
+            raise
+        finally:
+            for uri in wanted[:MAX_SUBSCRIPTIONS]:
+                record = CallRecord(session, uri, NOTHING, now, kind="subscription")
+                self._services.keep(record.finish(how, now))
 
     def record_rejected(self, session: Session, name: str, field: str) -> None:
         """Count and record a call that was rejected before it had arguments; `field` is for the audit log."""

@@ -44,6 +44,8 @@ class Kind(NamedTuple):
     format_outcome: Callable[[Outcome, Era, ClientRequest], Parts | ProtocolError]
     format_rejection: Callable[[CallError | RetryError, Era], Parts | ProtocolError]
     """Answers a request that was not begun."""
+    may_be_suspended: bool = True
+    """False if MCP 2026-07-28 does not let it end with an `InputRequiredResult`."""
 
 
 class ClientRequest(NamedTuple):
@@ -110,7 +112,7 @@ class ClientRequests:
         self, kind: Kind, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
         report = _progress_reporter(asked)
-        if asked.state is None and not any(asked.can_ask):
+        if not kind.may_be_suspended or (asked.state is None and not any(asked.can_ask)):
             return self._run(kind, Era.STATELESS, asked, on_answer, CallObserver(report))
         request = Request(kind.method, asked.name, asked.arguments)
 
@@ -241,13 +243,23 @@ def _begin_complete(
 
 TOOL_CALL = Kind("tools/call", _begin_call, _format_call, _reject_call)
 RESOURCE_READ = Kind("resources/read", _begin_read, _format_read, _reject_read)
-RESOURCE_SUBSCRIBE = Kind("resources/subscribe", _begin_subscribe, _format_subscribed, _reject_read)
+RESOURCE_SUBSCRIBE = Kind(
+    "resources/subscribe", _begin_subscribe, _format_subscribed, _reject_read, may_be_suspended=False
+)
 PROMPT_GET = Kind("prompts/get", _begin_get_prompt, _format_prompt, _reject_read)
 PROMPT_COMPLETE = Kind(
-    "completion/complete", partial(_begin_complete, "prompts"), _format_prompt, _reject_read
+    "completion/complete",
+    partial(_begin_complete, "prompts"),
+    _format_prompt,
+    _reject_read,
+    may_be_suspended=False,
 )
 TEMPLATE_COMPLETE = Kind(
-    "completion/complete", partial(_begin_complete, "resources"), _format_prompt, _reject_read
+    "completion/complete",
+    partial(_begin_complete, "resources"),
+    _format_prompt,
+    _reject_read,
+    may_be_suspended=False,
 )
 
 

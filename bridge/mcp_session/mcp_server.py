@@ -133,10 +133,9 @@ class McpServer:
         """Let `tell` be called with the URI for each update of a resource; return what ends that.
 
         Raises:
-            CallError: the session has too many subscriptions.
+            CallError: the session has too many subscriptions, or exceeds its rate limit.
         """
-        subscriptions = self._router.subscriptions
-        return partial(subscriptions.end, subscriptions.listen(self._session, uris, tell))
+        return partial(self._router.subscriptions.end, self._router.listen(self._session, uris, tell))
 
     async def capabilities(self) -> dict[str, Any]:
         """Return the server's capabilities, including those of connected browsers."""

@@ -25,7 +25,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Record, Site, ToolRedefinition, ToolRegistration
 from bridge.hub.client_session import Session
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
+from native_host.protocol.untrusted_text import single_line
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, open_regular, prepare_directory
 
@@ -46,6 +46,7 @@ LOOK_EVERY_S = 0.1
 """Seconds between two checks that the file still has its name. Until the next check, lines go to the open
 file, even if another bridge renamed it or the user removed it."""
 _MINUTE_S = 60.0
+_MAX_ORIGIN_CHARS = 200
 _MAX_NAME, _MAX_DETAIL, _MAX_LABEL, _MAX_ID, _MAX_HASH = 128, 160, 60, 40, 64
 _LONGEST = 4 * _MAX_NAME
 """Characters of a name without a limit that `cleaned` looks at."""
@@ -110,7 +111,7 @@ def _make_line(now: float, event: str, site: Site, session: Session | None = Non
         session=_shorten_text(session.id, _MAX_ID) if session else "",
         browser=_shorten_text(site.browser, _MAX_LABEL),
         profile=_shorten_text(site.profile, _MAX_ID),
-        origin=_shorten_text(site.origin, MAX_ORIGIN_CHARS),
+        origin=_shorten_text(site.origin, _MAX_ORIGIN_CHARS),
         tab=site.ordinal,
         tab_id=site.tab_id,
     )
@@ -140,7 +141,7 @@ def _add_origins(line: _Line, origins: tuple[str, ...], most_bytes: int) -> None
     room = min(most_bytes, LINE_BYTES - len(_encode_line(line)) - len(',"origins":[],"moreOrigins":10000000'))
     line.origins, line.more_origins = [], len(origins)
     for origin in origins:
-        shown = _shorten_text(origin, MAX_ORIGIN_CHARS)
+        shown = _shorten_text(origin, _MAX_ORIGIN_CHARS)
         room -= len(msgspec.json.encode(shown)) + 1
         if room < 0:
             return

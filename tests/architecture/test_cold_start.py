@@ -48,8 +48,8 @@ bridge.hub: tool_list tool_result tool_schema tool_search transport
 bridge.hub.consent: approval_prompts doubt_prompts page_tool_consent page_tool_settings user_prompts
 bridge.hub.primitives: completion document_access document_names embedded_resource
 bridge.hub.primitives: extension_support linked_resources
-bridge.hub.primitives: offered_entries page_contents page_documents page_prompt page_questions page_read
-bridge.hub.primitives: page_resource pagination prompt_catalog prompt_messages resource_catalog
+bridge.hub.primitives: offered_entries page_contents page_documents page_marks page_prompt page_questions
+bridge.hub.primitives: page_read page_resource pagination prompt_catalog prompt_messages resource_catalog
 bridge.hub.primitives: resource_subscriptions
 bridge.hub.rules: pauses site_patterns site_rules
 bridge.links: host_connection native_hosts pending_requests

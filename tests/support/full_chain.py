@@ -6,6 +6,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -291,6 +292,18 @@ async def page_tools(client: Client) -> set[str]:
     """The names of the page tools that a client is shown now."""
     listed = await client.list_tools(cache_mode="refresh")
     return {tool.name for tool in listed.tools if tool.name.startswith(("website_tool_", "web_"))}
+
+
+async def page_resources(client: Client) -> set[str]:
+    """The pages' own URIs of the resources that are listed."""
+    listed = (await client.list_resources()).resources
+    return {re.sub(r"^mcpb://page/[^/]+/[^/]+/", "", str(resource.uri)) for resource in listed}
+
+
+async def until_resources(client: Client, *uris: str) -> None:
+    """Wait until pages offer these resources, by their own URIs, and no others."""
+    while await page_resources(client) != set(uris):  # noqa: ASYNC110 - other tests are about notifications
+        await trio.sleep(0.05)
 
 
 async def until_listed(client: Client, wanted: Callable[[set[str]], bool]) -> set[str]:

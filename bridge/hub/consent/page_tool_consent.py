@@ -7,7 +7,7 @@ open page counts as consent, a frame in another site's page and a cached tool do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from bridge import origins
 from bridge.errors import CallError
@@ -162,16 +162,24 @@ class PageToolConsent:
         Raises:
             CallError: a value forbids the document, or the resources or prompts of all.
         """
+        browser, frame, host_page = document.browser, document.frame, document.tab_origin
+        self.check_document(browser, frame.announced.origin, host_page, what)
+        who = client_name(session)
+        return tuple(
+            _about_site(who, origin, what) for origin in self._unapproved_live(browser, frame, host_page, who)
+        )
+
+    def check_document(self, browser: Browser, origin: str, tab_origin: str, what: Primitive) -> None:
+        """Check that no value forbids the resources or prompts of a document, whichever session asks.
+
+        Raises:
+            CallError: one does.
+        """
         if not self.uses(what):
             refusal = f"{what} of pages are off, by `{what}` of [pages] in config.toml"
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
-        browser, frame, host_page = document.browser, document.frame, document.tab_origin
-        if refusal := self._refusal_of((frame.announced.origin, host_page), browser.page_tools):
+        if refusal := self._refusal_of((origin, tab_origin), browser.page_tools):
             raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
-        who = client_name(session)
-        return tuple(
-            _about_site(who, origin) for origin in self._unapproved_live(browser, frame, host_page, who)
-        )
 
     def refusal(self, entry: Entry) -> str:
         """Return which value forbids the tool, in words for the user; empty when none does."""
@@ -186,7 +194,7 @@ class PageToolConsent:
 
     def _find_doubts(self, session: Session, entry: Entry) -> Iterator[Doubt]:
         for origin in self._unapproved_origins(entry, client_name(session)):
-            yield _about_site(client_name(session), origin)
+            yield _about_site(client_name(session), origin, "tools")
         if entry.tool.is_consequential:
             yield _about_call(client_name(session), entry)
 
@@ -306,12 +314,12 @@ def _strictest_of(uses: Sequence[Use]) -> Use:
     return max(uses, key=STRICTNESS.index)
 
 
-def _about_site(who: str, origin: str) -> Doubt:
+def _about_site(who: str, origin: str, what: Literal["tools"] | Primitive) -> Doubt:
     site = "a page without an origin" if origin == OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)
     return Doubt(
         subject=("site", origins.canonicalize(origin)),
         origin=origin,
-        text=f"{who} wants to use the tools of {site}.",
+        text=f"{who} wants to use the {what} of {site}.",
         choices=CALL_CHOICES if origin == OPAQUE else SITE_CHOICES,
         is_about_site=True,
         instead=(

@@ -13,6 +13,8 @@ from native_host.protocol.wire import Code
 
 MAX_VALUES = 100
 """Values of one completion (MCP)."""
+MAX_BYTES = 64 * 1024
+"""Bytes of a page's completion. A longer one is rejected."""
 
 
 class Completion(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -20,7 +22,7 @@ class Completion(msgspec.Struct, rename="camel", omit_defaults=True):
 
     values: Sequence[str]
     total: int | None = None
-    has_more: bool = False
+    has_more: bool | None = None
 
     def __post_init__(self) -> None:
         if len(self.values) > MAX_VALUES:
@@ -39,8 +41,11 @@ def read_completion(payload: bytes) -> bytes:
     """Return an MCP CompleteResult (JSON) without `_meta` for that of a page's server.
 
     Raises:
-        CallError: it is invalid.
+        CallError: it is too large or invalid.
     """
+    if len(payload) > MAX_BYTES:
+        detail = f"the completion has {len(payload)} bytes, and at most {MAX_BYTES} are passed on"
+        raise CallError(Code.TOO_LARGE, detail, handed=True)
     try:
         return encode_completion(_results.decode(payload).completion)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

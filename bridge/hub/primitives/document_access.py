@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -12,8 +13,9 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.doubt_prompts import DoubtPrompts
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.page_tool_settings import Primitive
+from bridge.hub.policy import Policy
 from bridge.hub.primitives.extension_support import check_extensions
-from bridge.hub.primitives.page_documents import PageDocument
+from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.transport import CallObserver
 from native_host.protocol.wire import Code
@@ -45,9 +47,13 @@ class DocumentAccess:
         consent: PageToolConsent,
         prompts: DoubtPrompts,
         changes: ChangeSignal,
+        policy: Policy,
+        documents: PageDocuments,
         wait_discovered: Callable[[], Awaitable[None]],
     ) -> None:
         """`wait_discovered` waits until every host that lives has said what it knows."""
+        self._policy = policy
+        self._documents = documents
         self._wait_discovered = wait_discovered
         self._registry = registry
         self._consent = consent
@@ -55,11 +61,17 @@ class DocumentAccess:
         self._changes = changes
 
     async def admit(
-        self, record: CallRecord, observer: CallObserver, find: Find[T], what: Primitive = "resources"
+        self,
+        record: CallRecord,
+        observer: CallObserver,
+        find: Find[T],
+        may_have: Callable[[PageDocument], bool],
+        what: Primitive = "resources",
     ) -> T:
         """Return what a request is for, once the session may use it.
 
-        `find` is called again after each wait, because the page may have changed meanwhile.
+        `find` is called again after each wait, because the page may have changed meanwhile. It waits for a
+        document that is being reloaded and `may_have` what is asked for.
 
         Raises:
             NotOfferedError: no page offers it.
@@ -67,15 +79,29 @@ class DocumentAccess:
         """
         allowed: set[tuple[str, ...]] = set()
         for _ in range(MAX_PROMPTS):
-            target = await self._find_live(find)
+            target = await self._find_live(find, may_have)
             if self._check(record, target.document, what, allowed) is None:
                 return target
             async with self._prompts.lock(record.session):
-                target = await self._find_live(find)  # another request may have asked the same meanwhile
+                target = await self._find_live(find, may_have)  # another request may have asked the same
                 if doubt := self._check(record, target.document, what, allowed):
                     await self._prompts.ask(record.session, doubt, observer, target.document.browser.host)
                     allowed.add(doubt.subject)
         raise CallError(Code.NOT_ALLOWED, "the page changed while the user was asked", handed=False)
+
+    def check_again(
+        self, session: Session, document: PageDocument, tab_origin: str, what: Primitive = "resources"
+    ) -> None:
+        """Check that the user has not forbidden a document since a request to it was admitted.
+
+        Raises:
+            CallError: the page's answer must not reach the session.
+        """
+        for origin in filter(None, (document.origin, tab_origin)):
+            if refusal := self._policy.origin_refusal(origin):
+                raise CallError(Code.NOT_ALLOWED, refusal, handed=True)
+        self._registry.pauses.check(session, document.origin, tab_origin)
+        self._consent.check_document(document.browser, document.origin, tab_origin, what)
 
     def check_extensions(self) -> None:
         """Check that some extension knows resources. Raises a CallError that says how to update it."""
@@ -105,12 +131,13 @@ class DocumentAccess:
         doubts = self._consent.find_document_doubts(session, document, what)
         return next((doubt for doubt in doubts if doubt.subject not in allowed), None)
 
-    async def _find_live(self, find: Find[T]) -> T:
+    async def _find_live(self, find: Find[T], may_have: Callable[[PageDocument], bool]) -> T:
         """Return what is meant; if its host is lost, wait until its page is back."""
         try:
             target = find()
         except NotOfferedError:
             await self._wait_discovered()
+            await self._wait_reloaded(find, may_have)
             target = find()
         lost_at = target.document.lost_at
         if lost_at is None:
@@ -120,6 +147,26 @@ class DocumentAccess:
         if target.document.lost_at is not None:
             raise CallError(Code.GONE, "its browser has not come back", handed=False)
         return target
+
+    async def _wait_reloaded(self, find: Find[T], may_have: Callable[[PageDocument], bool]) -> None:
+        """Wait for a document that is being reloaded and `may_have` what is meant."""
+
+        def waits_until() -> float:
+            return max((until for left, until in self._documents.left() if may_have(left)), default=-math.inf)
+
+        until = waits_until()
+        if until != -math.inf and not _is_found(find):
+            await self._changes.wait_until(lambda: _is_found(find) or waits_until() < until, until=until)
+
+
+def _is_found(find: Find[Target]) -> bool:
+    try:
+        find()
+    except NotOfferedError:
+        return False
+    except CallError:
+        pass  # several pages have it
+    return True
 
 
 def _is_live(find: Find[Target]) -> bool:

@@ -31,7 +31,7 @@ def check_extensions(registry: Registry) -> None:
     Raises:
         CallError: all are too old.
     """
-    browsers = registry.browsers()
+    browsers = [browser for browser in registry.browsers() if not browser.is_channel]
     if browsers and not any(has_command(browser, MCP_REQUEST) for browser in browsers):
         raise _too_old(browsers[0])
 
@@ -39,6 +39,6 @@ def check_extensions(registry: Registry) -> None:
 def _too_old(browser: Browser) -> CallError:
     hello = browser.hello
     version, brand = (hello.extension.version, hello.browser.brand) if hello else ("", "")
-    detail = f"the extension in {brand} ({version}) passes on tools of pages, not yet their resources"
+    detail = f"the extension in {brand} ({version}) has tools of pages, but neither resources nor prompts"
     then = "Ask the user to run `mcpb extension` and to reload it on the browser's page of extensions."
     return CallError(Code.WIRE_VERSION, detail, handed=False, then=then)

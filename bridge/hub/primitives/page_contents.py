@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from bridge.errors import CallError
-from bridge.hub.primitives.page_resource import is_uri
+from bridge.hub.primitives.page_marks import mark_meta
+from bridge.hub.primitives.page_resource import CONTENT_TYPES, drop_malformed, is_uri
 from bridge.hub.primitives.resource_catalog import ResourceTarget, public_uri
 from bridge.hub.tool_definition import OWN_META
-from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 
@@ -23,10 +23,8 @@ _BASE64 = re.compile(rb'"[A-Za-z0-9+/]*={0,2}"')
 
 class _Contents(msgspec.Struct, rename="camel"):
     uri: str
-    mime_type: str | UnsetType = UNSET
     text: Raw | UnsetType = UNSET
     blob: Raw | UnsetType = UNSET
-    meta: dict[str, Raw] = msgspec.field(name="_meta", default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.text, UnsetType) == isinstance(self.blob, UnsetType):
@@ -69,15 +67,12 @@ def read_contents(payload: bytes, target: ResourceTarget, max_bytes: int) -> byt
 
 
 def _mark_content(raw: bytes, target: ResourceTarget) -> dict[str, Any]:
-    content, members = _contents.decode(raw), _members.decode(raw)
-    origin = target.document.origin
+    content, members = _contents.decode(raw), dict(_members.decode(raw))
     uri = _known_uri(content.uri, target)
-    meta: dict[str, Any] = {
-        name: value for name, value in content.meta.items() if not name.startswith(OWN_META)
-    }
-    meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": single_line(origin, MAX_ORIGIN_CHARS)}
+    meta = mark_meta(members, target.document.origin)
     if uri != content.uri:
         meta[f"{OWN_META}uri"] = content.uri
+    drop_malformed(members, CONTENT_TYPES)
     rest = {name: value for name, value in members.items() if name not in ("uri", "_meta")}
     return {"uri": uri, **rest, "_meta": meta}
 

@@ -10,16 +10,21 @@ from bridge.errors import CallError
 from bridge.hub.audit_records import Site
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy
-from bridge.hub.primitives.document_names import DocumentName, DocumentPlace, document_names, plain_name
+from bridge.hub.primitives.document_names import (
+    DocumentName,
+    DocumentPlace,
+    document_names,
+    hashed_name,
+    plain_name,
+)
 from bridge.hub.public_names import ProfileMarks
-from bridge.hub.registry import Browser, Frame, FrameAt, Registry
+from bridge.hub.registry import GRACE_S, Browser, Frame, FrameAt, Registry
 from bridge.hub.tool_definition import in_tab
 from bridge.hub.transport import TabAddress
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, single_line
 from native_host.protocol.wire import Code
 
-TOP_FRAME = 0
 MAX_CHOICES = 4
 """Names in the error about one that may mean several documents."""
 
@@ -30,8 +35,13 @@ class PageDocument(msgspec.Struct, eq=False, frozen=True):
     browser: Browser
     frame: Frame
     name: DocumentName
-    refusal: str
-    """Rule of the user's policy that forbids the site; empty if it is allowed."""
+    policy: Policy
+
+    @property
+    def refusal(self) -> str:
+        """Rule of the user's policy that forbids its site, or that of its tab; empty if both are allowed."""
+        refuse, tab_origin = self.policy.origin_refusal, self.tab_origin
+        return refuse(self.origin) or (refuse(tab_origin) if tab_origin else "")
 
     @property
     def tab(self) -> wire.Tab:
@@ -92,7 +102,7 @@ class PageDocuments:
         self._all: Sequence[PageDocument] = ()
         self._by_name: dict[str, PageDocument] = {}
         self._by_domain: dict[str, list[PageDocument]] = {}
-        self._by_plain_name: dict[str, list[PageDocument]] = {}
+        self._by_other_name: dict[str, list[PageDocument]] = {}
 
     @property
     def version(self) -> object:
@@ -121,10 +131,19 @@ class PageDocuments:
         self._update()
         return self._by_domain.get(domain, ())
 
-    def sharing(self, name: str) -> Sequence[PageDocument]:
-        """Return the documents that would all have a name, and so have others."""
+    def once_named(self, name: str) -> Sequence[PageDocument]:
+        """Return the documents that may have had a name before another one of their tab came or went."""
         self._update()
-        return self._by_plain_name.get(name, ())
+        return self._by_other_name.get(name, ())
+
+    def left(self) -> Iterator[tuple[PageDocument, float]]:
+        """Yield the documents that a reload may bring back, and until when."""
+        for left in self._registry.left_documents():
+            place = self._place(left.browser, left.tab, left.frame)
+            yield (
+                PageDocument(left.browser, left.frame, plain_name(place), self._policy),
+                left.left_at + GRACE_S,
+            )
 
     def _update(self) -> None:
         if self.version == self._updated:
@@ -139,30 +158,32 @@ class PageDocuments:
         }
         self._all = tuple(self._documents.values())
         self._by_name = {str(document.name): document for document in self._all}
-        self._by_domain, self._by_plain_name = {}, {}
+        self._by_domain, self._by_other_name = {}, {}
         for document, (place, _, _) in zip(self._all, frames.values(), strict=True):
             self._by_domain.setdefault(document.name.domain, []).append(document)
-            self._by_plain_name.setdefault(str(plain_name(place)), []).append(document)
+            for name in (plain_name(place), hashed_name(place)):
+                self._by_other_name.setdefault(str(name), []).append(document)
 
     def _frames(self) -> Iterator[tuple[FrameAt, tuple[DocumentPlace, Browser, Frame]]]:
         for browser, tab, frame in self._registry.frames():
             at = frame.announced
             if not (frame.resources or frame.templates or frame.prompts or at.capabilities):
                 continue
-            mark = self._profiles.mark_of(browser.profile)
-            place = DocumentPlace(
-                browser.profile, browser.pid, at.tab_id, at.frame_id, tab.ordinal, at.origin, mark
-            )
+            place = self._place(browser, tab, frame)
             yield FrameAt(browser.host, at.tab_id, at.frame_id), (place, browser, frame)
+
+    def _place(self, browser: Browser, tab: wire.Tab, frame: Frame) -> DocumentPlace:
+        at, mark = frame.announced, self._profiles.mark_of(browser.profile)
+        return DocumentPlace(
+            browser.profile, browser.pid, at.tab_id, at.frame_id, tab.ordinal, at.origin, mark
+        )
 
     def _document(
         self, before: PageDocument | None, name: DocumentName, browser: Browser, frame: Frame
     ) -> PageDocument:
-        refusal = self._policy.origin_refusal(frame.announced.origin)
-        is_same = before and before.frame is frame and before.browser is browser
-        if before and is_same and (before.name, before.refusal) == (name, refusal):
+        if before and before.frame is frame and before.browser is browser and before.name == name:
             return before
-        return PageDocument(browser, frame, name, refusal)
+        return PageDocument(browser, frame, name, self._policy)
 
 
 def best_document(
@@ -181,14 +202,21 @@ def best_document(
     """
     allowed = [document for document in found if not document.refusal] or found
     if len({(document.browser.profile, document.origin) for document in allowed}) > 1:
-        more = f" and {len(names) - MAX_CHOICES} more" if len(names) > MAX_CHOICES else ""
+        more = f", or one of {len(names) - MAX_CHOICES} more" if len(names) > MAX_CHOICES else ""
         choices = f"{', '.join(names[:MAX_CHOICES])}{more}"
-        detail = f"{single_line(said, MAX_ORIGIN_CHARS)} may mean {choices}: use one of these"
-        raise CallError(Code.INVALID_PARAMS, detail, handed=False)
+        detail = f"pages of several sites offer {single_line(said, MAX_ORIGIN_CHARS)}"
+        raise CallError(Code.INVALID_PARAMS, detail, handed=False, then=f"Use one of these: {choices}")
     usable = [document for document in allowed if document.tab.owner in (None, session.id)] or allowed
     return max(usable, key=_nearness)
 
 
-def _nearness(document: PageDocument) -> tuple[bool, bool, float, int]:
-    tab = document.tab
-    return tab.active and tab.focused, tab.active, tab.last_accessed, -document.frame.announced.frame_id
+def _nearness(document: PageDocument) -> tuple[bool, bool, bool, float, int]:
+    """Return what ranks documents of one site: its own page stands before a frame in another site's."""
+    tab, is_own = document.tab, document.origin == document.tab_origin
+    return (
+        is_own,
+        tab.active and tab.focused,
+        tab.active,
+        tab.last_accessed,
+        -document.frame.announced.frame_id,
+    )

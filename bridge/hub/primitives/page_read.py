@@ -17,12 +17,12 @@ from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
 from bridge.hub.primitives.page_contents import read_contents
 from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.page_questions import mark_questions
-from bridge.hub.primitives.prompt_catalog import PromptTarget
+from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
 from bridge.hub.primitives.prompt_messages import read_messages
-from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
+from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget
 from bridge.hub.transport import CallObserver, TabTransport
 from native_host.protocol import wire
-from native_host.protocol.untrusted_text import single_line
+from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote, single_line
 from native_host.protocol.wire import Code
 
 MAX_ARGUMENT_BYTES = 64 * 1024
@@ -77,45 +77,47 @@ class PageReads:
         def find() -> ResourceTarget:
             if target := self._catalog.find(record.session, uri):
                 return target
-            self._access.check_extensions()
+            if not uri.startswith(OWN_URIS):
+                self._access.check_extensions()
             raise NotOfferedError(uri)
 
-        target = await self._access.admit(record, observer, find)
+        target = await self._access.admit(
+            record, observer, find, lambda left: self._catalog.may_have(left, uri)
+        )
         record.own_name = target.own_uri
         payload = await self._ask(
-            record, target.document, "resources/read", {"uri": target.own_uri}, observer
+            record, target.document, "resources", "resources/read", {"uri": target.own_uri}, observer
         )
         return read_contents(payload, target, self._max_bytes())
 
     async def get_prompt(
-        self,
-        record: CallRecord,
-        find: Callable[[], PromptTarget | None],
-        arguments: Mapping[str, str],
-        observer: CallObserver,
+        self, record: CallRecord, catalog: PromptCatalog, arguments: Mapping[str, str], observer: CallObserver
     ) -> bytes:
         """Return an MCP GetPromptResult (JSON), validated and marked as a page's.
 
-        `find` returns the prompt that the request means, None without one. Raises the errors of `read`; a
-        required argument that is missing is a CallError that names it.
+        Raises the errors of `read`; a required argument that is missing is a CallError that names it.
         """
+        name = record.name
 
         def find_prompt() -> PromptTarget:
-            target = find()
+            target = catalog.find(name)
             if target is None:
                 self._access.check_extensions()
-                raise NotOfferedError(record.name)
+                raise NotOfferedError(name)
             if missing := target.prompt.missing_arguments(arguments):
-                detail = f"{record.name} needs the argument {missing[0]!r}"
+                site, argument = target.document.shown_origin, quote(missing[0], MAX_TITLE_CHARS)
+                detail = f"the prompt of {site} needs the argument {argument}"
                 raise CallError(Code.INVALID_PARAMS, detail, handed=False)
             return target
 
         _check_size(arguments)
-        target = await self._access.admit(record, observer, find_prompt, "prompts")
+        target = await self._access.admit(
+            record, observer, find_prompt, lambda left: catalog.may_have(left, name), "prompts"
+        )
         record.own_name = target.prompt.name
         params = {"name": target.prompt.name, "arguments": arguments}
-        payload = await self._ask(record, target.document, "prompts/get", params, observer)
-        return read_messages(payload, target.document, self._max_bytes(), record.session.linked)
+        payload = await self._ask(record, target.document, "prompts", "prompts/get", params, observer)
+        return read_messages(payload, target.document, self._max_bytes())
 
     async def complete(
         self, record: CallRecord, target: CompletionTarget, asked: msgspec.Raw, observer: CallObserver
@@ -137,19 +139,21 @@ class PageReads:
         if target.what == "resources":
             ref = {"type": "ref/resource", "uri": target.own_name}
         params = {"ref": ref, **msgspec.json.decode(asked, type=dict[str, msgspec.Raw])}
-        return read_completion(await self._ask(record, document, "completion/complete", params, observer))
+        payload = await self._ask(record, document, target.what, "completion/complete", params, observer)
+        return read_completion(payload)
 
     async def _ask(
         self,
         record: CallRecord,
         document: PageDocument,
+        what: Primitive,
         method: str,
         params: dict[str, Any],
         observer: CallObserver,
     ) -> bytes:
         """Return the result of a page's server (JSON)."""
         check_extension(document.browser, MCP_REQUEST)
-        at = document.frame.announced
+        at, tab_origin = document.frame.announced, document.tab_origin
         request = wire.PageMcp(
             session=record.session.id,
             tab_id=at.tab_id,
@@ -161,6 +165,7 @@ class PageReads:
         )
         marked = mark_questions(observer, document.origin)
         answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)
+        self._access.check_again(record.session, document, tab_origin, what)
         executed = msgspec.json.decode(answer, type=wire.Executed)
         if executed.success:
             return bytes(executed.payload)
@@ -170,7 +175,7 @@ class PageReads:
 def _check_size(arguments: Mapping[str, str]) -> None:
     size = sum(len(value.encode(errors="replace")) for value in arguments.values())
     if size > MAX_ARGUMENT_BYTES:
-        detail = f"the arguments have {size} bytes together, and {MAX_ARGUMENT_BYTES} are the most"
+        detail = f"the arguments have {size} bytes together, which is more than {MAX_ARGUMENT_BYTES}"
         raise CallError(Code.TOO_LARGE, detail, handed=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,10 @@ MAX_URI_BYTES = 2048
 """Bytes of a URI or URI template of a page."""
 MAX_ENTRIES = 1024
 """Entries of all lists of a frame. The extension has the same limit."""
+MAX_COMPARED = 32
+"""Parts of a template between its expressions that are compared with a URI."""
+MAX_MIME_CHARS = 255
+"""Characters of a media type: twice those of the longest names that RFC 6838 permits."""
 _MAX_COMPLAINTS = 5
 _MAX_SAID = 100
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*")
@@ -40,8 +44,13 @@ class _Annotations(msgspec.Struct, rename="camel"):
             raise ValueError("lastModified has no time zone")
 
 
-_TYPES: dict[str, Any] = {"mimeType": str, "size": int, "annotations": _Annotations}
-"""Optional members of a resource, which are dropped where they have another type."""
+CONTENT_TYPES: dict[str, Any] = {
+    "mimeType": Annotated[str, Meta(max_length=MAX_MIME_CHARS)],
+    "annotations": _Annotations,
+}
+"""Optional members of a content, which are dropped where they have another type."""
+_TYPES: dict[str, Any] = {**CONTENT_TYPES, "size": int}
+"""The same of a resource."""
 _TEXTS = ("name", "title", "description")
 
 
@@ -66,27 +75,28 @@ class PageResource(msgspec.Struct, frozen=True):
 class UriTemplate:
     """A URI template (RFC 6570), as far as it says which URIs it may have been expanded to.
 
-    No regular expression is built of it: a page could write one that takes forever.
+    No regular expression is built of it: a page could write one that takes forever. Of a template with many
+    expressions only the ends are compared.
     """
 
     def __init__(self, template: str) -> None:
-        self._literals = _EXPRESSION.split(template)
+        self._first, *others = _EXPRESSION.split(template)
+        self._last = others.pop() if others else None
+        self._inner = [literal for literal in others if literal] if len(others) <= MAX_COMPARED else []
 
     def may_expand_to(self, uri: str) -> bool:
         """Return whether the literal parts stand in a URI in their order, the first and last at its ends."""
-        first, *others = self._literals
-        if not uri.startswith(first):
+        if not uri.startswith(self._first):
             return False
-        if not others:
-            return uri == first
-        *inner, last = others
-        at = len(first)
-        for literal in inner:
+        if self._last is None:
+            return uri == self._first
+        at = len(self._first)
+        for literal in self._inner:
             found = uri.find(literal, at)
             if found < 0:
                 return False
             at = found + len(literal)
-        return uri.endswith(last) and at <= len(uri) - len(last)
+        return uri.endswith(self._last) and at <= len(uri) - len(self._last)
 
 
 def read_resources(announced: wire.FrameTools, known: Sequence[PageResource] = ()) -> list[PageResource]:
@@ -171,12 +181,17 @@ def _other_members(found: dict[str, Raw], key: str) -> Iterable[tuple[str, Any]]
         for name, value in found.items()
         if name not in (key, *_TEXTS) and not is_hiding(name, value)
     }
-    for name, expected in _TYPES.items():
-        if name in shown and not _is_of_type(shown[name], expected):
-            del shown[name]
+    drop_malformed(shown, _TYPES)
     pick_icons(shown)
     edit_meta(shown)
     return shown.items()
+
+
+def drop_malformed(members: dict[str, Any], types: Mapping[str, Any]) -> None:
+    """Drop the members whose values are of other types than these."""
+    for name, expected in types.items():
+        if name in members and not _is_of_type(members[name], expected):
+            del members[name]
 
 
 def _is_of_type(value: Raw, expected: Any) -> bool:

@@ -23,6 +23,8 @@ from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, format_descript
 _MAX_ARGUMENT_CHARS = 300
 """Characters of the description of an argument."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_MIN_DOMAIN = 16
+"""Characters of the end of a domain that a shortened name has."""
 
 
 class PromptTarget(NamedTuple):
@@ -58,6 +60,13 @@ class PromptCatalog:
         `reserved` are the names of prompts that no page offers: those of pages are others.
         """
         return self._targets(reserved).get(name)
+
+    def may_have(self, document: PageDocument, name: str) -> bool:
+        """Return whether a name may mean a prompt of a document that is being reloaded."""
+        prompts = document.frame.prompts
+        return any(
+            _shorten(_plain_name(document, each), (document, each), self.max_name) == name for each in prompts
+        )
 
     def list_targets(
         self, documents: Collection[PageDocument], reserved: Collection[str] = ()
@@ -127,14 +136,19 @@ def _shorten(name: str, offered: tuple[PageDocument, PagePrompt], max_name: int)
 
 
 def _hashed_name(offered: tuple[PageDocument, PagePrompt], digest_chars: int, max_name: int) -> str:
-    """Return the name with a hash at its end; the beginning is cut to make room."""
+    """Return the name with a hash at its end. The end of the domain and the tab stay where it is too long."""
     document, prompt = offered
     at = document.frame.announced
     identity = f"{document.browser.profile}\n{at.tab_id}\n{at.frame_id}\n{at.origin}\n{prompt.name}"
     if digest_chars > DIGEST_CHARS[0]:
         identity += f"\n{document.browser.pid}"  # of a copied profile; it changes with each start
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
-    return f"{_plain_name(document, prompt)[: max_name - digest_chars - 1]}_{digest}"
+    whole = f"{_plain_name(document, prompt)}_{digest}"
+    if len(whole) <= max_name:
+        return whole
+    domain, tab, own = (_UNSAFE.sub("_", part) for part in (*document.name, prompt.name))
+    kept = own[: max(0, max_name - len(f"{domain[-_MIN_DOMAIN:]}_{tab}__{digest}"))]
+    return f"{domain}_{tab}_{kept}_{digest}"[-max_name:].lstrip("_-")
 
 
 def _format_entry(
@@ -147,9 +161,8 @@ def _format_entry(
         return known
     site, words = document.shown_origin, format_description(prompt.description)
     says = f"The page says: {words}" if words else "The page does not describe it."
-    head: dict[str, object] = {"name": name}
-    if prompt.title:
-        head["title"] = f"[{site}] {single_line(prompt.title, MAX_TITLE_CHARS)}"
+    title = single_line(prompt.title or prompt.name, MAX_TITLE_CHARS)
+    head: dict[str, object] = {"name": name, "title": f"[{site}] {title}"}
     if prompt.arguments:
         head["arguments"] = [_format_argument(argument) for argument in prompt.arguments]
     text = in_text(f"Prompt of {site}: that site's text. {place} {says}")

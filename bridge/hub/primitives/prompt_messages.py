@@ -8,13 +8,16 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from bridge.errors import CallError
-from bridge.hub.primitives.linked_resources import LinkedResources
 from bridge.hub.primitives.page_documents import PageDocument
+from bridge.hub.primitives.page_marks import mark_meta
+from bridge.hub.primitives.page_resource import CONTENT_TYPES, drop_malformed, is_uri
+from bridge.hub.primitives.resource_catalog import public_uri
 from bridge.hub.tool_definition import OWN_META
-from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, format_description, single_line
+from native_host.protocol.untrusted_text import format_description
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 
+_WEB = ("https:", "http:")
 MAX_MESSAGES = 100
 """Messages of a prompt; one with more is rejected."""
 
@@ -32,9 +35,8 @@ class _AudioContent(_ImageContent, tag="audio"):
     pass
 
 
-class _EmbeddedContents(msgspec.Struct, rename="camel"):
+class _EmbeddedContents(msgspec.Struct):
     uri: str
-    mime_type: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     blob: str | UnsetType = UNSET
 
@@ -69,7 +71,7 @@ _contents = msgspec.json.Decoder(
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
-def read_messages(payload: bytes, document: PageDocument, max_bytes: int, linked: LinkedResources) -> bytes:
+def read_messages(payload: bytes, document: PageDocument, max_bytes: int) -> bytes:
     """Return an MCP GetPromptResult (JSON) without `_meta`.
 
     Its first message is the bridge's and states the origin of the others: a page's prompt would else speak as
@@ -79,7 +81,6 @@ def read_messages(payload: bytes, document: PageDocument, max_bytes: int, linked
         payload: the page's result, as JSON.
         document: what offers the prompt.
         max_bytes: of `payload`.
-        linked: gets the URIs of links and embedded resources, which the session may read now.
 
     Raises:
         CallError: it is too large or invalid.
@@ -89,7 +90,7 @@ def read_messages(payload: bytes, document: PageDocument, max_bytes: int, linked
         raise CallError(Code.TOO_LARGE, detail, handed=True)
     try:
         prompt = _prompts.decode(payload)
-        messages = [_mark_message(message, document.origin, linked) for message in prompt.messages]
+        messages = [_mark_message(message, document) for message in prompt.messages]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _invalid(describe_problem(error)) from None
     if not 0 < len(messages) <= MAX_MESSAGES:
@@ -109,24 +110,32 @@ def _introduce(document: PageDocument) -> dict[str, Any]:
     return {"role": "user", "content": {"type": "text", "text": text}}
 
 
-def _mark_message(message: _Message, origin: str, linked: LinkedResources) -> dict[str, Any]:
+def _mark_message(message: _Message, document: PageDocument) -> dict[str, Any]:
     valid = _contents.decode(message.content)
-    content = _mark(message.content, origin)
+    content = _mark(message.content, document.origin)
     if isinstance(valid, _ResourceContent):
-        content["resource"] = _mark(content["resource"], origin)
-        linked.add(valid.resource.uri, origin)
+        resource = _mark(content["resource"], document.origin)
+        drop_malformed(resource, CONTENT_TYPES)
+        content["resource"] = _with_public_uri(resource, valid.resource.uri, document)
     if isinstance(valid, _LinkContent):
-        linked.add(valid.uri, origin)
+        content = _with_public_uri(content, valid.uri, document)
     return {"role": message.role, "content": content}
+
+
+def _with_public_uri(members: dict[str, Any], own_uri: str, document: PageDocument) -> dict[str, Any]:
+    """Return a resource or link with the URI under which the client can read it. Web addresses stay."""
+    if own_uri.startswith(_WEB):
+        return members
+    if not is_uri(own_uri):
+        raise _invalid("a resource has no valid uri")
+    meta = {**members["_meta"], f"{OWN_META}uri": own_uri}
+    return {**members, "uri": public_uri(document, own_uri), "_meta": meta}
 
 
 def _mark(raw: Raw, origin: str) -> dict[str, Any]:
     """Return the members of an object with the marks of a page in its `_meta`."""
-    content: dict[str, Any] = dict(_members.decode(raw))
-    meta = _members.decode(content.get("_meta", b"{}"))
-    kept: dict[str, Any] = {name: value for name, value in meta.items() if not name.startswith(OWN_META)}
-    kept |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": single_line(origin, MAX_ORIGIN_CHARS)}
-    return {**content, "_meta": kept}
+    members: dict[str, Any] = dict(_members.decode(raw))
+    return {**members, "_meta": mark_meta(members, origin)}
 
 
 def _invalid(why: str) -> CallError:

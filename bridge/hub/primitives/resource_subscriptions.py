@@ -28,10 +28,11 @@ from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
-MAX_SUBSCRIPTIONS = 128
-"""Subscriptions of a session."""
+MAX_SUBSCRIPTIONS = 32
+"""Subscriptions of a session: half of those that the extension allows in a document, for all clients."""
 RETRY_S = 0.5
-"""Seconds after its end in which a watch is not begun again: its page's server was stopped or replaced."""
+"""Seconds until a watch that has ended is begun again; doubled after each attempt without success."""
+MAX_RETRY_S = 30.0
 _MAX_SAID = 500
 LOOK_S = 2.0
 """Seconds between two looks at what no version counts, such as the owner of a tab."""
@@ -48,6 +49,8 @@ class Subscription:
         """As the client wrote it: updates name it so."""
         self.tell = tell
         self.watch: _Watch | None = None
+        self.unmatched: object = None
+        """Version of the documents, of which none has the resource."""
         self.moved = trio.Event()
         """Set when it gets another watch, or none."""
 
@@ -80,6 +83,8 @@ class _Watch:
         """Set once it is active, or has ended."""
         self.ended: bytes | CallError | None = None
         """How it ended by itself; None: it has not."""
+        self.retry_s = RETRY_S
+        """Seconds after its end in which it is not begun again."""
         self.retry_at = math.inf
         """Time from which on it may be begun again."""
 
@@ -138,7 +143,10 @@ class ResourceSubscriptions:
             CallError: the session may not read it, has too many subscriptions, or the page rejects it.
         """
         session = record.session
-        target = await self._access.admit(record, observer, lambda: self._find(session, uri))
+        may_have = self._catalog.may_have
+        target = await self._access.admit(
+            record, observer, lambda: self._find(session, uri), lambda left: may_have(left, uri)
+        )
         record.own_name = target.own_uri
         check_extension(target.document.browser, WATCH)
         self.unsubscribe(session, uri)
@@ -186,6 +194,7 @@ class ResourceSubscriptions:
             if self._requested.get(key) is subscription:
                 del self._requested[key]
             self._leave(subscription)
+            subscription.moved.set()
 
     def release(self, session: Session) -> None:
         """End the subscriptions of a session."""
@@ -213,9 +222,15 @@ class ResourceSubscriptions:
         watch = subscription.watch
         if watch and watch.ended is None and self._is_open(subscription, watch.target.document):
             return  # also if another tab is the best one by now
+        if subscription.unmatched == self._catalog.documents.version:
+            return
         try:
             target = self._find(subscription.session, subscription.uri)
-        except (NotOfferedError, CallError):
+        except NotOfferedError:
+            subscription.unmatched = self._catalog.documents.version
+            self._leave(subscription)
+            return
+        except CallError:
             self._leave(subscription)
             return
         if self._is_open(subscription, target.document) and has_command(target.document.browser, WATCH):
@@ -234,7 +249,10 @@ class ResourceSubscriptions:
         place = _Place(target.document.browser.host, at.tab_id, at.frame_id, at.document_id, target.own_uri)
         watch = self._watches.get(place)
         if watch is None or (watch.ended is not None and (is_new or watch.may_begin_again(at))):
-            watch = self._watches[place] = _Watch(place, target)
+            ended, watch = watch, _Watch(place, target)
+            if ended is not None:
+                watch.retry_s = min(2 * ended.retry_s, MAX_RETRY_S)
+            self._watches[place] = watch
             watch.subscriptions[subscription] = None
             self._begin(watch)
         if subscription.watch is not watch:
@@ -258,13 +276,14 @@ class ResourceSubscriptions:
     def _begin(self, watch: _Watch) -> None:
         def on_news(news: wire.Watching | wire.ResourceUpdated) -> None:
             watch.settled.set()
+            watch.retry_s = RETRY_S
             if isinstance(news, wire.ResourceUpdated):
                 self._tell(watch)
 
         def on_finished(outcome: bytes | CallError) -> None:
             watch.ended, watch.operation = outcome, FINISHED
             if not _is_refusal(outcome):
-                watch.retry_at = trio.current_time() + RETRY_S
+                watch.retry_at = trio.current_time() + watch.retry_s
             watch.settled.set()
             self._wake()
             if isinstance(outcome, CallError):

@@ -194,7 +194,7 @@ async def test_prompts_and_completion(era: str) -> None:
     )
     assert sum('"text": "tea"' in line for line in told) == 1
     assert sum('"values": ["Bern"]' in line for line in told) == 3
-    assert sum("needs the argument 'place'" in line for line in told) == 2
+    assert sum("needs the argument" in line for line in told) == 2
 
 
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
@@ -225,11 +225,11 @@ async def test_subscriptions_to_resources(era: str) -> None:
     assert sum("resources/list_changed" in line for line in told) == 1
 
 
-async def test_a_session_has_at_most_128_subscriptions() -> None:
-    uris = [f"mcpb://page/shop.example/tab1/order://{number}" for number in range(129)]
+async def test_a_session_has_at_most_32_subscriptions() -> None:
+    uris = [f"mcpb://page/shop.example/tab1/order://{number}" for number in range(33)]
     listens = {"notifications": {"resourceSubscriptions": uris}}
     told = await hear_the_same([asked("2026-07-28", 1, "subscriptions/listen", listens)])
-    assert sum("a session may have 128 subscriptions" in line for line in told) == 1
+    assert sum("a session may have 32 subscriptions" in line for line in told) == 1
 
 
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])

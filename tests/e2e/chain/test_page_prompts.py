@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -37,10 +38,14 @@ async def client(
 
 
 async def until_offered(client: mcp.Client, name: str) -> types.Prompt:
+    return await until_offered_like(client, re.escape(name))
+
+
+async def until_offered_like(client: mcp.Client, pattern: str) -> types.Prompt:
     while True:
-        found = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-        if name in found:
-            return found[name]
+        for prompt in (await client.list_prompts()).prompts:
+            if re.fullmatch(pattern, prompt.name):
+                return prompt
         await trio.sleep(0.05)
 
 
@@ -121,10 +126,10 @@ async def test_a_missing_argument_is_named_and_the_page_is_not_asked(
     page = await chain.open(browser, "prompts.html")
     name = f"{prefix_of(chain)}check-out"
     await until_offered(client, name)
-    with pytest.raises(MCPError, match=f"{name} needs the argument 'place'") as caught:
+    with pytest.raises(MCPError, match="needs the argument “place”") as caught:
         await client.get_prompt(name, {"note": "thanks"})
     assert caught.value.code == -32602
-    with pytest.raises(MCPError, match="65536 are the most"):
+    with pytest.raises(MCPError, match="more than 65536"):
         await client.get_prompt(name, {"place": "x" * 70_000})
     assert await page.evaluate("requests") == []
 
@@ -164,9 +169,9 @@ async def test_a_server_in_an_iframe_of_another_site_has_names_of_its_own(
     query = urlencode({"frame": f"{other}/prompts.html?parent"})
     await browser.open_page(f"{other}/plain.html")  # now its tools need no question in frames
     await browser.open_page(f"{chain.pages}/nest.html?{query}")
-    name = f"{prefix_of(chain, 2, other)}check-out"
-    await until_offered(client, name)
-    assert texts_of(await client.get_prompt(name, {"place": "Bern", "note": "thanks"}))[1] == (
+    start = prefix_of(chain, 2, other).rstrip("_")
+    prompt = await until_offered_like(client, rf"{start}-[0-9a-f]{{6}}_check-out")
+    assert texts_of(await client.get_prompt(prompt.name, {"place": "Bern", "note": "thanks"}))[1] == (
         "user",
         "Send it to Bern with thanks.",
     )

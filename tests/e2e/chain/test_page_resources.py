@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from typing import Any, Literal
@@ -58,6 +59,13 @@ async def until_offered(client: mcp.Client, uri: str) -> types.Resource:
     while uri not in (found := await listed(client)):  # noqa: ASYNC110 - another test is about the notification
         await trio.sleep(0.05)
     return found[uri]
+
+
+async def until_offered_like(client: mcp.Client, pattern: str) -> str:
+    while True:
+        if found := [uri for uri in await listed(client) if re.fullmatch(pattern, uri)]:
+            return found[0]
+        await trio.sleep(0.05)
 
 
 async def text_of(client: mcp.Client, uri: str) -> str:
@@ -191,9 +199,15 @@ async def test_a_server_in_an_iframe_of_another_site_is_a_site_of_its_own(
     query = urlencode({"frame": f"{other}/resources.html?parent"})
     await browser.open_page(f"{other}/plain.html")  # now its tools need no question in frames
     await browser.open_page(f"{chain.pages}/nest.html?{query}")
-    uri = f"{prefix_of(chain, 2, other.removeprefix('http://').replace(':', '_'))}cart://1"
-    await until_offered(client, uri)
+    # A frame's name has a hash, so that no page around it can choose what a known name means.
+    tab = prefix_of(chain, 2, other.removeprefix("http://").replace(":", "_")).rstrip("/")
+    uri = await until_offered_like(client, rf"{re.escape(tab)}-[0-9a-f]{{6}}/cart://1")
     assert await text_of(client, uri) == '{"apples":2}'
+    assert await text_of(client, uri.replace("cart://1", "order://7")) == "order 7"
+    (picture,) = (await client.read_resource(uri.replace("cart://1", "photo://1"))).contents
+    assert isinstance(picture, types.BlobResourceContents)
+    with pytest.raises(MCPError):
+        await client.read_resource(f"{tab}/cart://1")
 
 
 async def test_what_the_page_does_not_know_has_the_code_of_the_era(

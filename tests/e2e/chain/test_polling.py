@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from demo.chromium import Chromium, Page, open_chromium
-from full_chain import EXTENSION, Chain
+from full_chain import EXTENSION, Chain, until_resources
 from page_scripts import IsolatedWorld
 from socket_observer import Onlooker, onlooking
 
@@ -98,6 +98,24 @@ async def test_a_server_that_notifies_is_not_polled(
     await listing_again(page)
     await client.until_offered("extra")
     assert await world.evaluate("polls.size") == 0
+
+
+async def test_resources_of_a_server_that_does_not_notify_are_listed_again_after_a_minute(
+    chain: Chain, browser: Chromium
+) -> None:
+    page = await chain.open(browser, "servers.html")
+    world = await IsolatedWorld.of(browser, page)
+    await world.evaluate(HOLD_MINUTES)
+    with trio.fail_after(60):
+        async with chain.client("legacy") as client:
+            await page.evaluate("window.shelf = ['a://1'], startShelf('first', shelf, { silent: true })")
+            await until_resources(client, "a://1")
+            while await world.evaluate("polls.size") < 2:  # noqa: ASYNC110 - resources and templates
+                await trio.sleep(0.01)
+            await page.evaluate("shelf.push('b://1')")
+            await world.evaluate(ONE_MINUTE)
+            await until_resources(client, "a://1", "b://1")
+            assert (await page.evaluate("requests")).count("initialize") == 1
 
 
 # ── Pages whose tools come late are announced as soon as they do ────────────────────────────────────────────

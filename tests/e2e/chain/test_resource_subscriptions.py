@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import mcp
 import mcp_types as types
@@ -38,8 +39,11 @@ class Subscriber:
     def __init__(self) -> None:
         self.client: mcp.Client
         self.updates: list[str] = []
+        self.lists = 0
+        """Notifications that the list of resources has changed."""
 
     async def hear(self, message: Any) -> None:
+        self.lists += isinstance(message, types.ResourceListChangedNotification)
         if isinstance(message, types.ResourceUpdatedNotification):
             self.updates.append(str(message.params.uri))
 
@@ -191,3 +195,20 @@ async def test_a_subscription_that_the_page_rejects_is_an_error(
         await until_offered(subscribed, uri)
         with pytest.raises(MCPError, match="Resource not found: order://1"):
             await subscribed.subscribe(uri.replace("cart://", "order://"))
+
+
+async def test_a_server_in_an_iframe_is_subscribed_to(chain: Chain, browser: Chromium) -> None:
+    other = chain.pages.replace("localhost", "127.0.0.1")
+    await browser.open_page(f"{other}/plain.html")  # now its resources need no question in frames
+    query = urlencode({"frame": f"{other}/resources.html?parent"})
+    around = await browser.open_page(f"{chain.pages}/nest.html?{query}")
+    with trio.fail_after(60):
+        async with subscriber(chain) as made:
+            await until_offered(made, "cart://1")
+            await made.client.subscribe_resource("cart://1")
+            await around.evaluate("frames[0].postMessage({ run: 'addApple()' }, '*')")
+            await until(lambda: made.updates == ["cart://1"])
+            before = made.lists
+            await around.evaluate("frames[0].postMessage({ run: `addResource('tea://1')` }, '*')")
+            await until(lambda: made.lists > before)
+            await until_offered(made, "tea://1")

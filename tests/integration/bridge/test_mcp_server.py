@@ -190,8 +190,8 @@ async def test_a_session_says_who_its_client_is_once(client: McpLines, session: 
     assert (session.client.name, session.client.version) == ("by hand", "1")
 
 
-async def test_prompts_are_not_offered(client: McpLines) -> None:
+async def test_without_pages_there_are_no_prompts(client: McpLines) -> None:
     with trio.fail_after(SOON_S):
         await begin(client, "handshake")
         answer = await client.ask("prompts/list")
-    assert answer["error"]["code"] == -32601
+    assert answer == {"prompts": []}

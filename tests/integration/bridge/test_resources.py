@@ -76,7 +76,10 @@ async def begin(client: McpLines, era: str) -> dict[str, Any]:
 @ERAS
 async def test_the_server_says_that_it_has_some(client: McpLines, era: str) -> None:
     with trio.fail_after(30):
-        assert (await begin(client, era))["capabilities"]["resources"] == {"listChanged": True}
+        assert (await begin(client, era))["capabilities"]["resources"] == {
+            "subscribe": True,
+            "listChanged": True,
+        }
 
 
 @ERAS

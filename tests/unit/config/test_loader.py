@@ -490,7 +490,8 @@ def test_the_document_has_the_right_defaults() -> None:
     whole = "\n".join(f"{key} = {value}" for key, value in found.items())
     assert msgspec.convert(tomllib.loads(whole), Config) == Config()
     keys = keys_of(HttpSettings) | keys_of(BrowserSettings, "b.") | keys_of(ChannelSettings, "c.")
-    assert len(found) == len(keys_of(Config) - TABLES) + len(keys) + len({"pages.tools"})
+    keys |= keys_of(PageSettings, "p.") - {"p.sites"}
+    assert len(found) == len(keys_of(Config) - TABLES) + len(keys)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -1,5 +1,9 @@
 """Each document has a name of its own, which other documents change only if they would share it."""
 
+import re
+
+import pytest
+
 from bridge.hub.primitives.document_names import DocumentPlace, document_names
 
 SHOP = DocumentPlace("p1", 1, 7, 0, 1, "https://shop.example")
@@ -15,14 +19,38 @@ def test_a_document_is_named_by_domain_and_tab() -> None:
     assert names(SHOP._replace(origin="http://localhost:3000")) == ["localhost_3000/tab1"]
 
 
-def test_documents_that_would_share_a_name_all_get_a_hash_which_stays() -> None:
+def test_a_frame_has_a_hash_which_stays_and_the_page_around_it_has_none() -> None:
     frame = SHOP._replace(frame_id=3)
     page, inner = names(SHOP, frame)
-    assert page.startswith("shop.example/tab1-")
+    assert page == "shop.example/tab1"
     assert inner.startswith("shop.example/tab1-")
-    assert page != inner
-    other = SHOP._replace(origin="https://other.example", frame_id=4)
-    assert names(frame, other, SHOP) == [inner, "other.example/tab1", page]
+    alone = SHOP._replace(origin="https://other.example")
+    assert names(frame, alone) == [inner, "other.example/tab1"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ("https://shop.example", "shop.example"),
+        ("https://shop.example:8443", "shop.example_8443"),
+        ("http://shop.example", "http_shop.example"),
+        ("http://intranet:8080", "http_intranet_8080"),
+        ("http://localhost:3000", "localhost_3000"),
+        ("http://shop.localhost", "shop.localhost"),
+        ("http://127.0.0.1:8000", "127.0.0.1_8000"),
+        ("http://127.evil.example", "http_127.evil.example"),
+    ],
+)
+def test_a_name_says_where_the_network_could_forge_the_page(origin: str, name: str) -> None:
+    assert names(SHOP._replace(origin=origin)) == [f"{name}/tab1"]
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://localhost_3000", "https://http_shop.example", "http://[::1]:3000", "null", "file://"]
+)
+def test_an_origin_whose_domain_may_be_another_one_s_has_a_hash(origin: str) -> None:
+    (name,) = names(SHOP._replace(origin=origin))
+    assert re.fullmatch(r"[a-z0-9._]+/tab1-[0-9a-f]{6}", name)
 
 
 def test_the_tab_of_a_marked_profile_has_its_mark() -> None:

@@ -98,7 +98,9 @@ async def test_a_resource_is_read_in_parts_and_marked(nursery: trio.Nursery) -> 
     assert found["content"][1]["text"] == "Characters 4 to 7 of 10. The rest: offset 7."
 
 
-async def test_a_resource_that_no_page_offers_is_an_error_that_says_where_to_look(nursery: trio.Nursery) -> None:
+async def test_a_resource_that_no_page_offers_is_an_error_that_says_where_to_look(
+    nursery: trio.Nursery,
+) -> None:
     failed = await Shop(nursery, CART).call("read_resource", uri="cart://9")
     assert failed["isError"]
     assert "no page offers 'cart://9': list_page_tools has the URIs" in failed["content"][0]["text"]
@@ -122,6 +124,8 @@ async def test_an_older_extension_is_named_with_the_command_that_updates_it(nurs
     shop.transport.announce("h1", old)
     for uri in (URI, "cart://9"):
         text = (await shop.call("read_resource", uri=uri))["content"][0]["text"]
-        assert "the extension in Chromium (0.2.0) passes on tools of pages, not yet their resources" in text
+        assert (
+            "the extension in Chromium (0.2.0) has tools of pages, but neither resources nor prompts" in text
+        )
         assert "run `mcpb extension`" in text
     assert shop.transport.asked == []

@@ -62,6 +62,13 @@ def test_marks_of_the_page_are_removed_and_its_other_meta_stays() -> None:
     assert shown["_meta"] == {**MARKS, "dev.mcpb/uri": "cart://1", "own": 1}
 
 
+@pytest.mark.parametrize("mime_type", [None, 7, "x" * 256])
+@pytest.mark.parametrize("meta", [None, 7])
+def test_malformed_optional_members_are_dropped(mime_type: Any, meta: Any) -> None:
+    (shown,) = read({"uri": "cart://1", "text": "a", "mimeType": mime_type, "annotations": 1, "_meta": meta})
+    assert shown == {"uri": PUBLIC, "text": "a", "_meta": {**MARKS, "dev.mcpb/uri": "cart://1"}}
+
+
 @pytest.mark.parametrize(
     "contents",
     [
@@ -76,8 +83,6 @@ def test_marks_of_the_page_are_removed_and_its_other_meta_stays() -> None:
         [{"uri": "cart://1", "blob": "a b="}],
         [{"uri": "cart://1", "blob": "a-_="}],
         [{"uri": "cart://1", "blob": 7}],
-        [{"uri": "cart://1", "text": "a", "mimeType": 7}],
-        [{"uri": "cart://1", "text": "a", "_meta": 7}],
         ["cart"],
         [None],
     ],

@@ -7,7 +7,6 @@ import pytest
 
 from bridge.errors import CallError
 from bridge.hub.primitives.completion import read_completion
-from bridge.hub.primitives.linked_resources import LinkedResources
 from bridge.hub.primitives.prompt_messages import read_messages
 from fake_transport import tab
 from native_host.protocol import wire
@@ -15,14 +14,13 @@ from native_host.protocol.wire import Code
 from page_resources import SHOP, Pages, page
 
 MARKS = {"dev.mcpb/untrusted": True, "dev.mcpb/origin": SHOP}
-LINKED = LinkedResources()
 TEXT = {"type": "text", "text": "Pay now."}
 
 
 def read(result: Any, max_bytes: int = 10_000) -> dict[str, Any]:
     (document,) = Pages(wire.Tabs(tabs=[tab(1)]), page(1, {"name": "pay"})).documents.documents()
     payload = json.dumps(result).encode()
-    shown: dict[str, Any] = json.loads(read_messages(payload, document, max_bytes, LINKED))
+    shown: dict[str, Any] = json.loads(read_messages(payload, document, max_bytes))
     return shown
 
 
@@ -41,9 +39,9 @@ def test_roles_and_contents_of_all_kinds_stay() -> None:
         TEXT,
         {"type": "image", "data": "aGk=", "mimeType": "image/png"},
         {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
-        {"type": "resource", "resource": {"uri": "cart://1", "text": "two"}},
-        {"type": "resource", "resource": {"uri": "cart://1", "blob": "aGk="}},
-        {"type": "resource_link", "uri": "cart://1", "name": "Cart"},
+        {"type": "resource", "resource": {"uri": "https://shop.example/1", "text": "two"}},
+        {"type": "resource", "resource": {"uri": "https://shop.example/2", "blob": "aGk="}},
+        {"type": "resource_link", "uri": "https://shop.example/3", "name": "Cart"},
     ]
     messages = [{"role": "assistant", "content": content} for content in contents]
     shown = read({"messages": messages})["messages"][1:]
@@ -51,7 +49,20 @@ def test_roles_and_contents_of_all_kinds_stay() -> None:
         if "resource" in content:
             content["resource"]["_meta"] = MARKS
     assert shown == [{"role": "assistant", "content": {**content, "_meta": MARKS}} for content in contents]
-    assert LINKED.origins_of("cart://1") == [SHOP]
+
+
+@pytest.mark.parametrize("own", ["cart://1", "mcpb://page/bank.example/tab1/account://1"])
+def test_resources_and_links_have_the_uri_under_which_a_client_can_read_them(own: str) -> None:
+    contents: list[dict[str, Any]] = [
+        {"type": "resource", "resource": {"uri": own, "text": "two"}},
+        {"type": "resource_link", "uri": own, "name": "Cart"},
+    ]
+    _, embedded, link = read({"messages": [{"role": "user", "content": each} for each in contents]})[
+        "messages"
+    ]
+    for shown in (embedded["content"]["resource"], link["content"]):
+        assert shown["uri"] == f"mcpb://page/shop.example/tab1/{own}"
+        assert shown["_meta"] == {**MARKS, "dev.mcpb/uri": own}
 
 
 def test_a_page_cannot_imitate_the_marks() -> None:
@@ -62,8 +73,9 @@ def test_a_page_cannot_imitate_the_marks() -> None:
         {"type": "resource", "resource": resource, "_meta": meta},
     ]
     _, text, embedded = read({"messages": [{"role": "user", "content": each} for each in forged]})["messages"]
-    for marked in (text["content"], embedded["content"], embedded["content"]["resource"]):
+    for marked in (text["content"], embedded["content"]):
         assert marked["_meta"] == {"shop": 1, **MARKS}
+    assert embedded["content"]["resource"]["_meta"] == {"shop": 1, **MARKS, "dev.mcpb/uri": "cart://1"}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +115,18 @@ def test_a_completion_has_at_most_a_hundred_values_and_says_how_many_there_are()
     assert (shown["total"], shown["hasMore"]) == (150, True)
     whole = {"completion": {"values": ["a"], "total": 9, "hasMore": True}}
     assert json.loads(read_completion(json.dumps(whole).encode())) == whole
+
+
+def test_a_completion_may_leave_open_whether_there_is_more() -> None:
+    given = {"completion": {"values": ["a"], "total": None, "hasMore": None}}
+    assert json.loads(read_completion(json.dumps(given).encode())) == {"completion": {"values": ["a"]}}
+
+
+def test_a_completion_of_more_than_64_kib_is_rejected_with_its_size() -> None:
+    given = json.dumps({"completion": {"values": ["x" * 65536]}}).encode()
+    with pytest.raises(CallError, match=f"the completion has {len(given)} bytes") as raised:
+        read_completion(given)
+    assert raised.value.code == Code.TOO_LARGE
 
 
 @pytest.mark.parametrize("result", [{}, {"completion": {}}, {"completion": {"values": [1]}}, []])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.errors import CallError
+from bridge.errors import CallError, format_request_error
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import ProfileMarks, ProfileRow
@@ -85,8 +85,18 @@ def test_an_own_uri_of_several_sites_is_rejected_with_the_full_uris() -> None:
     with pytest.raises(CallError) as raised:
         pages.found("cart://1")
     assert raised.value.code == Code.INVALID_PARAMS
-    for uri in ("mcpb://page/shop.example/tab1/cart://1", "mcpb://page/news.example/tab1/cart://1"):
-        assert uri in raised.value.detail
+    assert raised.value.then == (
+        "Use one of these: mcpb://page/shop.example/tab1/cart://1, mcpb://page/news.example/tab1/cart://1"
+    )
+
+
+def test_long_uris_to_choose_from_are_whole() -> None:
+    long = {"uri": f"cart://{'x' * 2000}", "name": "Cart"}
+    pages = Pages(tabs(tab(1), tab(2, NEWS)), page(1, long), page(2, long, origin=NEWS))
+    with pytest.raises(CallError) as raised:
+        pages.found(long["uri"])
+    told = format_request_error(raised.value)
+    assert all(entry["uri"] in told for entry in pages.listed())
 
 
 def test_a_forbidden_site_leaves_the_other_one_as_the_only_meaning() -> None:
@@ -130,6 +140,34 @@ def test_the_name_of_a_frame_that_has_gone_is_never_another_one_s() -> None:
     named = {pages.found(entry["uri"]): entry["uri"] for entry in pages.listed()}
     announce(pages.registry, "h1", wire.FrameAddress(tab_id=1, frame_id=3, document_id="d1"))
     assert pages.found(named[1, 3, "cart://1"]) is None
+
+
+def test_a_document_that_stays_alone_keeps_the_name_that_clients_know() -> None:
+    pages = Pages(tabs(tab(1)), page(1, CART), page(1, CART, frame_id=3))
+    named = {pages.found(entry["uri"]): entry["uri"] for entry in pages.listed()}
+    announce(pages.registry, "h1", wire.FrameAddress(tab_id=1, frame_id=3, document_id="d1"))
+    assert pages.found(named[1, 0, "cart://1"]) == (1, 0, "cart://1")
+
+
+def test_a_page_cannot_define_what_a_uri_of_mcpb_means() -> None:
+    pages = Pages(tabs(tab(1)), page(1, {"uri": "mcpb://tabs", "name": "Tabs"}))
+    assert pages.found("mcpb://tabs") is None
+    assert pages.found("mcpb://page/shop.example/tab1/mcpb://tabs") == (1, 0, "mcpb://tabs")
+
+
+def test_a_rule_for_a_page_holds_for_the_frames_in_it() -> None:
+    for rules in (PolicyRules(deny=(NEWS,)), PolicyRules(allow=(SHOP,))):
+        pages = Pages(tabs(tab(1, NEWS)), page(1, CART, frame_id=3), policy=Policy(rules))
+        (document,) = pages.documents.documents()
+        assert document.origin == SHOP
+        assert NEWS in document.refusal
+
+
+def test_a_site_s_own_page_stands_before_a_frame_of_it_in_another_page() -> None:
+    known = tabs(tab(1, NEWS, active=True, focused=True), tab(2, ordinal=2))
+    pages = Pages(known, page(1, CART, frame_id=3), page(2, CART))
+    assert pages.found("cart://1") == (2, 0, "cart://1")
+    assert pages.found("mcpb://page/shop.example/cart://1") == (2, 0, "cart://1")
 
 
 def test_another_session_s_tab_is_not_the_best() -> None:

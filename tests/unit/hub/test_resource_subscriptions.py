@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from bridge.errors import CallError, NotOfferedError
+from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.operation import wait_outcome
 from bridge.hub.primitives.resource_subscriptions import MAX_SUBSCRIPTIONS, RETRY_S
@@ -16,6 +18,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.transport import HostLost
 from fake_transport import Answer, Asked, PlayedTransport, tab
 from native_host.protocol import wire
+from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
 from page_resources import CART, SHOP, page
 
@@ -43,6 +46,7 @@ class Shop:
 
     async def open(self, *resources: dict[str, str], document_id: str = "d1") -> None:
         offer = page(1, *(resources or (CART, TEMPLATE)), document_id=document_id)
+        offer = msgspec.structs.replace(offer, url=f"{SHOP}/")
         if self.router.registry.browsers():
             self.pages.announce("h1", offer)
         else:
@@ -160,6 +164,48 @@ async def test_a_watch_for_which_there_is_no_room_is_tried_again(
     assert shop.told == [f"one {URI}"]
 
 
+async def test_a_watch_that_fails_again_and_again_is_tried_less_and_less_often(
+    shop: Shop, autojump_clock: trio.abc.Clock
+) -> None:
+    shop.pages.on_request = lambda _: CallError(Code.RATE_LIMITED, "too many", handed=False)
+    await shop.open()
+    shop.listen(ONE, URI)
+    await trio.sleep(60)
+    assert 6 <= len(shop.pages.asked) <= 8  # after 0.5, 1.5, 3.5, 7.5, 15.5, 31.5 s
+
+
+async def test_a_subscription_waits_for_a_page_that_is_being_reloaded(shop: Shop) -> None:
+    await shop.open()
+    shop.pages.announce("h1", wire.FrameAddress(tab_id=1, frame_id=0, document_id="d1"))
+    async with trio.open_nursery() as nursery:
+        errors: list[Exception | None] = []
+
+        async def subscribe() -> None:
+            errors.append(await shop.subscribe(ONE))
+
+        nursery.start_soon(subscribe)
+        await trio.testing.wait_all_tasks_blocked()
+        await shop.open(document_id="d2")
+    assert errors == [None]
+
+
+async def test_what_listens_is_counted_and_recorded_as_a_subscription(nursery: trio.Nursery) -> None:
+    records: list[Record] = []
+    router = Router(
+        PlayedTransport(), terms=Terms(rate_limiter=RateLimiter(per_minute=1)), keep=records.append
+    )
+    router.listen(ONE, [URI, "order://7", URI], lambda _: None)
+    with pytest.raises(CallError) as raised:
+        router.listen(ONE, [URI], lambda _: None)
+    assert raised.value.code == Code.RATE_LIMITED
+    ended = [each for each in records if isinstance(each, FinishedCall)]
+    assert [(each.kind, each.name, each.outcome) for each in ended] == [
+        ("subscription", URI, "ok"),
+        ("subscription", "order://7", "ok"),
+        ("subscription", URI, "rate_limited"),
+    ]
+
+
 async def test_a_request_outlives_the_reload_of_its_page(shop: Shop) -> None:
     shop.pages.on_request = lambda _: None
     await shop.open()
@@ -236,15 +282,15 @@ async def test_a_page_that_does_not_answer_is_not_waited_for_longer_than_a_call(
     assert shop.watches() == []
 
 
-async def test_a_session_has_128_subscriptions_at_most(shop: Shop) -> None:
-    assert MAX_SUBSCRIPTIONS == 128
+async def test_a_session_has_32_subscriptions_at_most(shop: Shop) -> None:
+    assert MAX_SUBSCRIPTIONS == 32
     await shop.open()
-    for number in range(128):
+    for number in range(32):
         assert await shop.subscribe(ONE, f"order://{number}") is None
-    error = await shop.subscribe(ONE, "order://128")
+    error = await shop.subscribe(ONE, "order://32")
     assert isinstance(error, CallError)
-    assert "may have 128 subscriptions" in error.detail
-    assert await shop.subscribe(OTHER, "order://128") is None
+    assert "may have 32 subscriptions" in error.detail
+    assert await shop.subscribe(OTHER, "order://32") is None
 
 
 async def test_subscribing_twice_counts_once(shop: Shop) -> None:

@@ -104,7 +104,7 @@ async def test_what_needs_no_package_is_answered_while_it_is_loaded(
             for message in [
                 *opened(era),
                 call(era, 1),
-                asked(era, 2, "prompts/list"),
+                asked(era, 2, "logging/setLevel"),
                 call(era, 3, GET_CART),
             ]:
                 await played.take(message)
