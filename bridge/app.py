@@ -373,7 +373,7 @@ async def speak_mcp(
     server = McpServer(hub.router, session, on_identified, where=where)
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(hub.router.notify_changes, server.tell_list_changed)
+            nursery.start_soon(hub.router.notify_changes, server.tell_list_changed, session)
             await speak(server)
             nursery.cancel_scope.cancel()
     finally:

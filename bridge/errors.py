@@ -68,7 +68,11 @@ class NotOfferedError(Exception):
         """URI, or name of the prompt, as the client wrote it."""
 
 
-class PageServerError(CallError):
+class ReportedError(CallError):
+    """A request failed, and `detail` is the whole text for the client."""
+
+
+class PageServerError(ReportedError):
     """A page's server answered a request with a JSON-RPC error. `detail` is its text behind the origin."""
 
 
@@ -128,7 +132,7 @@ def format_error(error: CallError) -> str:
 
 def format_request_error(error: CallError) -> str:
     """Format a failed request for a resource, a prompt or a completion: unlike a call, it changes nothing."""
-    if isinstance(error, PageServerError):
+    if isinstance(error, ReportedError):
         return error.detail
     if error.code == Code.PAUSED:
         return f"{paused_sentence(error.detail)} {error.then or _resume(error.detail)}"

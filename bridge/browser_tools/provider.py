@@ -6,30 +6,55 @@ delay the first answer of `mcpb bridge`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import logging
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from bridge.browser_tools import browser_resources
+from bridge.browser_tools.browser_resources import CURRENT
+from bridge.browser_tools.own_prompts import OwnPrompts
 from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.config.settings import BrowserSettings
+from bridge.errors import CallError
 from bridge.hub import tool_result
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import ListForm, Session, ToolSet
 from bridge.hub.policy import Policy
-from bridge.hub.providers import Resource
+from bridge.hub.primitives.own_prompt import OwnPrompt
+from bridge.hub.primitives.own_resource import OwnResource, OwnWatch
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver, TabTransport
 from bridge.state.site_approvals import Approvals
+from native_host.protocol.wire import Code
 
 if TYPE_CHECKING:
     from bridge.browser_tools.tool_runner import ToolRunner
 
 CLAUDE_IN_CHROME_CLIENTS = ("claude-in-chrome",)
 """Names of clients that know the tools by the names of Claude in Chrome's, in lower case."""
+_log = logging.getLogger(__name__)
+
 SCAN_INTERVAL_S = 5.0
 """Seconds between two scans for unused tabs."""
+
+
+@dataclass
+class _WatchStart:
+    """Beginning of a watch."""
+
+    event: trio.Event = field(default_factory=trio.Event)
+    has_failed: bool = False
+
+    async def wait(self) -> None:
+        """Wait until it reports changes. Raises CallError if it has failed."""
+        await self.event.wait()
+        if self.has_failed:
+            detail = "the log of mcpb says why a resource cannot be watched"
+            raise CallError(Code.INTERNAL_ERROR, detail, handed=True)
 
 
 class BrowserTools:
@@ -54,6 +79,8 @@ class BrowserTools:
         self._approvals = approvals
         self._sites_changed = sites_changed
         self._definitions = {tool.name: tool for tool in read_definitions()}
+        self._prompts = OwnPrompts(home)
+        self._nursery: trio.Nursery | None = None
         self._runner: ToolRunner | None = None
 
     @property
@@ -120,9 +147,91 @@ class BrowserTools:
             and not self._policy.provided_refusal(tool.name, None, is_read_only=tool.has_read_only_calls)
         ]
 
-    def resources(self, session: Session) -> list[Resource]:
-        """See `Provider`: its pictures."""
-        return self._runner.resources(session) if self._runner else []
+    def resources(self, session: Session) -> list[OwnResource]:
+        """See `Provider`."""
+        always = [resource for resource in browser_resources.FIXED if self.defines(resource.uri)]
+        if not self._settings.enabled:
+            return always
+        of_tabs = browser_resources.tab_resources(self._router.registry.browsers(), session)
+        return [*always, *of_tabs, *(self._runner.pictures(session) if self._runner else ())]
+
+    def templates(self) -> list[OwnResource]:
+        """See `Provider`."""
+        return list(browser_resources.templates()) if self._settings.enabled else []
+
+    def prompts(self) -> Mapping[str, OwnPrompt]:
+        """See `Provider`."""
+        return self._prompts.prompts(with_tools=self._settings.enabled)
+
+    def complete(self, session: Session, name: str) -> Sequence[str] | None:
+        """See `Provider`: tabs, domains, shortcuts and pictures, by the name of the argument."""
+        browsers = self._router.registry.browsers()
+        match name:
+            case "tab" | "tabId" | "first" | "second":
+                return [CURRENT, *map(str, browser_resources.tab_names(browsers, session))]
+            case "domain" | "site":
+                return browser_resources.open_domains(browsers, session)
+            case "shortcut":
+                return self._prompts.shortcut_names()
+            case "picture" | "id":
+                return [picture.name for picture in self._runner.pictures(session)] if self._runner else []
+            case _:
+                return None
+
+    def fingerprint(self, session: Session) -> object:
+        """See `Provider`."""
+        return browser_resources.tab_names(self._router.registry.browsers(), session)
+
+    def defines(self, uri: str) -> bool:
+        """See `Provider`."""
+        if uri in (browser_resources.STATUS, browser_resources.CALLS):
+            return True
+        return self._settings.enabled and browser_resources.is_of_tools(uri)
+
+    async def read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
+        """See `Provider`."""
+        match uri:
+            case browser_resources.STATUS:
+                missing = str(self._router.connection_problem())
+                return browser_resources.format_status(self._router.registry.browsers(), missing)
+            case browser_resources.CALLS:
+                return browser_resources.format_calls(self._router.recent_calls.calls_of(record.session))
+            case _:
+                return await self.runner.read_resource(record, observer, uri)
+
+    async def admit_watch(self, record: CallRecord, uri: str, observer: CallObserver) -> None:
+        """See `Provider`."""
+        if uri not in (browser_resources.STATUS, browser_resources.CALLS):
+            await self.runner.admit_watch(record, observer, uri)
+
+    def watch(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch:
+        """See `Provider`."""
+        scope, begun = trio.CancelScope(), _WatchStart()
+        if self._nursery and browser_resources.has_changes(uri):
+            self._nursery.start_soon(self._watch, scope, begun, session, uri, tell)
+        else:
+            begun.event.set()
+        return OwnWatch(scope.cancel, begun.wait)
+
+    async def _watch(
+        self,
+        scope: trio.CancelScope,
+        begun: _WatchStart,
+        session: Session,
+        uri: str,
+        tell: Callable[[], None],
+    ) -> None:
+        try:
+            with scope:
+                await trio.lowlevel.checkpoint()  # else a session that has ended would get a state
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(self.runner.watch_resource, session, uri, tell)
+                    begun.event.set()
+        except Exception:  # noqa: BLE001  (other sessions go on)
+            _log.exception("the watch of %s has ended", uri)
+            begun.has_failed = True
+        finally:
+            begun.event.set()
 
     def release(self, session: Session) -> None:
         """See `Provider`."""
@@ -134,8 +243,9 @@ class BrowserTools:
         return await self.runner.run(recording, caller)
 
     async def run_forever(self) -> None:
-        """Release unused tabs. Runs until cancelled."""
-        while True:
-            await trio.sleep(SCAN_INTERVAL_S)
-            if self._runner:
-                self._runner.release_unused_tabs(trio.current_time())
+        """Release unused tabs, and follow watched resources. Runs until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            while True:
+                await trio.sleep(SCAN_INTERVAL_S)
+                if self._runner:
+                    self._runner.release_unused_tabs(trio.current_time())

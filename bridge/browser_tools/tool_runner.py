@@ -5,14 +5,16 @@ It imports every tool, so that `provider.py` imports it at the first call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import trio
+from msgspec import UNSET
 
+from bridge.browser_tools import browser_resources, resource_reader, resource_watches
 from bridge.browser_tools.page.bound_documents import (
     get_documents,
     get_untouched_documents,
@@ -52,14 +54,15 @@ from bridge.browser_tools.tools import (
     wait_for,
 )
 from bridge.config.settings import BrowserSettings
-from bridge.errors import CallError
+from bridge.errors import CallError, NotOfferedError, ReportedError
 from bridge.hub import tool_result
-from bridge.hub.argument_validation import Arguments
+from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import client_name
-from bridge.hub.providers import Resource
-from bridge.hub.transport import CallObserver
+from bridge.hub.primitives.own_resource import OwnResource
+from bridge.hub.tool_definition import OWN_META
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.state.site_approvals import ApprovalsError
 from native_host.protocol.wire import Code
 
@@ -145,11 +148,12 @@ class ToolRunner:
         """Return the state of a session, which is made at its first call."""
         return self._states.setdefault(session.id, SessionState())
 
-    def resources(self, session: Session) -> list[Resource]:
-        """Return the pictures of a session, the latest first."""
+    def pictures(self, session: Session) -> Iterator[OwnResource]:
+        """Yield the pictures of a session, the latest first."""
         state = self._states.get(session.id)
-        pictures = state.pictures.newest_first() if state else []
-        return [Resource(each.uri, each.id, each.mime_type, each.data) for each in pictures]
+        for number, each in enumerate(state.pictures.newest_first() if state else ()):
+            size = len(each.data)
+            yield OwnResource(each.uri, each.id, "", each.mime_type, size=size, order=f"picture {number:04}")
 
     def release(self, session: Session) -> None:
         """Release what an ended session has."""
@@ -163,11 +167,8 @@ class ToolRunner:
         Raises:
             CallError: the call could not be made; return it to the client.
         """
-        tool = self._services.tools[recording.name]
-        session, services = recording.session, self._services
-        prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
-        state = self.state_of(session)
-        context = CallContext(services, session, state, prompts, recording, tool, self._with_limit)
+        session = recording.session
+        context = self._make_context(recording, caller, self._services.tools[recording.name])
         with self._with_approval(context):
             await context.wait_discovered()
             try:
@@ -178,6 +179,102 @@ class ToolRunner:
             except ToolError as refusal:
                 quotes = [*context.quotes, *refusal.quotes]
                 return make_failure(str(refusal), quotes, is_structured=session.is_structured)
+
+    async def read_resource(self, recording: CallRecord, caller: CallObserver, uri: str) -> bytes:
+        """Return an MCP ReadResourceResult without its `_meta` (JSON). The current tab stays.
+
+        Raises:
+            NotOfferedError: there is no such resource.
+            CallError: it could not be read; return it to the client.
+        """
+        if uri.startswith(browser_resources.PICTURES):
+            contents = self._read_picture(recording.session, uri)
+        else:
+            try:
+                contents = await self._read_with_tool(recording, caller, uri)
+            except ToolError as refusal:
+                raise _format_refusal(refusal) from None
+        return msgspec.json.encode({"contents": [contents]})
+
+    def _read_picture(self, session: Session, uri: str) -> dict[str, Any]:
+        picture = self.state_of(session).pictures.get_picture(uri.removeprefix(browser_resources.PICTURES))
+        if picture is None:
+            raise NotOfferedError(uri)
+        mark = {f"{OWN_META}untrusted": True}
+        return {"uri": uri, "mimeType": picture.mime_type, "blob": picture.data, "_meta": mark}
+
+    async def _read_with_tool(self, recording: CallRecord, caller: CallObserver, uri: str) -> dict[str, Any]:
+        async def run(tool: Tool[Any, CallContext], arguments: dict[str, Any]) -> ToolResult:
+            context = replace(self._make_context(recording, caller, tool), is_read=True)
+            with self._with_approval(context):
+                await context.wait_discovered()
+                return await self._run_caught(context, Arguments.of(arguments))
+
+        tools = self._services.tools
+        if uri == browser_resources.TABS:
+            return await resource_reader.read_tabs(uri, tools, run)
+        if wanted := browser_resources.parse_tab_uri(uri):
+            if wanted.part == "pdf":
+                self._check_channel(recording.session, "prints no PDF")
+            return await resource_reader.read_tab(uri, wanted, tools, run)
+        raise NotOfferedError(uri)
+
+    async def admit_watch(self, recording: CallRecord, caller: CallObserver, uri: str) -> None:
+        """Check that a session may watch a resource; the user may be asked. Raises as `read_resource`."""
+        if uri.startswith(browser_resources.PICTURES):
+            self._read_picture(recording.session, uri)
+            return
+        tool, arguments = resource_reader.admission_of(uri, self._services.tools)
+        context = replace(self._make_context(recording, caller, tool), is_read=True)
+        with self._with_approval(context):
+            await context.wait_discovered()
+            try:
+                self._check_channel(recording.session, "reports no changes of its tabs")
+                await self._run_caught(context, Arguments.of(arguments))
+            except ToolError as refusal:
+                raise _format_refusal(refusal) from None
+        wanted = browser_resources.parse_tab_uri(uri)
+        given_tool = tool.for_input(tool.read_arguments(Arguments.of(arguments)))
+        tab = UNSET if wanted is None or wanted.tab is None else wanted.tab
+        if wanted and replace(context, tool=given_tool, approved_once=set()).peek_tab(tab) is None:
+            detail = "the user has allowed this once, and a subscription lasts"
+            raise CallError(Code.NOT_ALLOWED, detail, handed=False, then="Ask for the site's approval first.")
+
+    async def watch_resource(
+        self,
+        session: Session,
+        uri: str,
+        tell: Callable[[], None],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Call `tell` whenever a resource may have changed. Runs until cancelled.
+
+        Raises:
+            NotOfferedError: there is no such resource.
+        """
+        tool, arguments = resource_reader.admission_of(uri, self._services.tools)
+        tool = tool.for_input(tool.read_arguments(Arguments.of(arguments)))
+        self._sessions.setdefault(session.id, session)
+
+        def make_context() -> CallContext:
+            recording = CallRecord(session, uri, NOTHING, trio.current_time(), kind="subscription")
+            return replace(self._make_context(recording, NO_OBSERVER, tool), is_read=True)
+
+        await resource_watches.watch_resource(uri, make_context, tell, task_status)
+
+    def _check_channel(self, session: Session, what: str) -> None:
+        """Check that a session works in a browser with mcpb's extension. Raises ToolError."""
+        if tab_access.channel_in_use(self._services.registry, self.state_of(session), session):
+            raise ToolError(f"The extension of Claude in Chrome {what}. Use a browser with mcpb's extension.")
+
+    def _make_context(
+        self, recording: CallRecord, caller: CallObserver, tool: Tool[Any, CallContext]
+    ) -> CallContext:
+        session, services = recording.session, self._services
+        prompts = ClientPrompts(services, session, caller, ProgressReports(caller.on_progress))
+        return CallContext(
+            services, session, self.state_of(session), prompts, recording, tool, self._with_limit
+        )
 
     @contextmanager
     def _with_approval(self, context: CallContext) -> Iterator[None]:
@@ -283,6 +380,18 @@ class ToolRunner:
                     page.release()
                 elif page.keeps_choosers and page.used_at < now - CHOOSER_S and not page.in_hand.locked():
                     page.show_choosers()
+
+
+def _format_refusal(refusal: ToolError) -> ReportedError:
+    """Return the error of a request that is no tool call."""
+    match refusal:
+        case tab_access.NoBrowserError():
+            code = Code.GONE
+        case tab_access.NoTabError():
+            code = Code.NO_SUCH_TAB
+        case _:
+            code = Code.INTERNAL_ERROR
+    return ReportedError(code, str(refusal), handed=True)
 
 
 def _idle_s(page: Page) -> float:

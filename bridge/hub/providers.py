@@ -6,8 +6,8 @@ The hub lists these tools beside page tools and does not know their effects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from bridge.errors import CallError, NotOfferedError, make_failure_result, session_ended
 from bridge.hub.argument_validation import Arguments
@@ -15,6 +15,8 @@ from bridge.hub.audit_records import CallKind, CallRecord
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import CallServices, Outcome
+from bridge.hub.primitives.own_prompt import OwnPrompt
+from bridge.hub.primitives.own_resource import OwnResource, OwnWatch
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 
@@ -22,15 +24,6 @@ _log = logging.getLogger(__name__)
 
 Run = Callable[[CallRecord, CallObserver], Awaitable[Answer]]
 """See `Provider.run`."""
-
-
-class Resource(NamedTuple):
-    """MCP Resource that a tool made for its session, with its content."""
-
-    uri: str
-    name: str
-    mime_type: str
-    data: bytes
 
 
 class Provider(Protocol):
@@ -57,8 +50,45 @@ class Provider(Protocol):
         """
         ...
 
-    def resources(self, session: Session) -> list[Resource]:
-        """Return the resources of a session, the latest first."""
+    def resources(self, session: Session) -> Iterable[OwnResource]:
+        """Return the resources of a session."""
+        ...
+
+    def templates(self) -> Iterable[OwnResource]:
+        """Return the resource templates, which are those of every session."""
+        ...
+
+    def defines(self, uri: str) -> bool:
+        """Return whether a URI is for `read`."""
+        ...
+
+    async def read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
+        """Return an MCP ReadResourceResult without its `_meta` (JSON).
+
+        Raises:
+            NotOfferedError: the resource is not there.
+            CallError: it could not be read; what is raised otherwise is a bug.
+        """
+        ...
+
+    async def admit_watch(self, record: CallRecord, uri: str, observer: CallObserver) -> None:
+        """Check that a session may watch a resource. Raises as `read`."""
+        ...
+
+    def watch(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch:
+        """Call `tell` whenever a resource has changed that the session may use."""
+        ...
+
+    def prompts(self) -> Mapping[str, OwnPrompt]:
+        """Return the prompts by name, which are those of every session."""
+        ...
+
+    def complete(self, session: Session, name: str) -> Sequence[str] | None:
+        """Return the values that an argument or variable of this name may have; None: nothing is known."""
+        ...
+
+    def fingerprint(self, session: Session) -> object:
+        """Return what a session is notified of when it changes: its resources and the prompts."""
         ...
 
     def release(self, session: Session) -> None:
@@ -83,9 +113,41 @@ class NoProvider:
         """See `Provider`."""
         raise AssertionError(f"no provider has the tool {record.name}")
 
-    def resources(self, session: Session) -> list[Resource]:  # noqa: ARG002
+    def resources(self, session: Session) -> Iterable[OwnResource]:  # noqa: ARG002
         """See `Provider`."""
-        return []
+        return ()
+
+    def templates(self) -> Iterable[OwnResource]:
+        """See `Provider`."""
+        return ()
+
+    def defines(self, uri: str) -> bool:  # noqa: ARG002
+        """See `Provider`."""
+        return False
+
+    async def read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:  # noqa: ARG002
+        """See `Provider`."""
+        raise NotOfferedError(uri)
+
+    async def admit_watch(self, record: CallRecord, uri: str, observer: CallObserver) -> None:  # noqa: ARG002
+        """See `Provider`."""
+        raise NotOfferedError(uri)
+
+    def watch(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch:  # noqa: ARG002
+        """See `Provider`."""
+        raise AssertionError(f"no provider has the resource {uri}")
+
+    def prompts(self) -> Mapping[str, OwnPrompt]:
+        """See `Provider`."""
+        return {}
+
+    def complete(self, session: Session, name: str) -> Sequence[str] | None:  # noqa: ARG002
+        """See `Provider`."""
+        return None
+
+    def fingerprint(self, session: Session) -> object:  # noqa: ARG002
+        """See `Provider`."""
+        return None
 
     def release(self, session: Session) -> None:
         """See `Provider`."""

@@ -13,7 +13,7 @@ import trio
 from bridge.errors import (
     CallError,
     NotOfferedError,
-    PageServerError,
+    ReportedError,
     UnknownToolError,
     format_error,
     format_request_error,
@@ -36,21 +36,26 @@ from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
+from bridge.hub.primitives.completion import Completion, CompletionRequest, encode_completion
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.embedded_resource import embed_contents
 from bridge.hub.primitives.offered_entries import offered_prompts, offered_resources
-from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES
+from bridge.hub.primitives.own_prompt import format_prompt
+from bridge.hub.primitives.own_prompt_messages import make_messages
+from bridge.hub.primitives.own_resource import OwnResource, OwnWatch, format_resource, format_template
+from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES, check_size
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
-from bridge.hub.primitives.page_read import CompletionTarget, PageReads
-from bridge.hub.primitives.pagination import PICTURE_RANK, Key
+from bridge.hub.primitives.page_read import CompletionTarget, PageReads, check_argument_size
+from bridge.hub.primitives.pagination import OWN_RANK, Key
 from bridge.hub.primitives.prompt_catalog import PromptCatalog
+from bridge.hub.primitives.recent_calls import RecentCalls
 from bridge.hub.primitives.resource_catalog import ResourceCatalog
 from bridge.hub.primitives.resource_subscriptions import (
     MAX_SUBSCRIPTIONS,
     ResourceSubscriptions,
     Subscription,
 )
-from bridge.hub.providers import NoProvider, Provider, ProviderCall, Resource, Run
+from bridge.hub.providers import NoProvider, Provider, ProviderCall, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
@@ -104,6 +109,7 @@ class _Notifier(msgspec.Struct, eq=False):
     """What a client knows of a list."""
 
     kind: ListKind
+    session: Session | None
     notified: object
     """Fingerprint of the list that the client was last notified of."""
     is_outdated: bool = False
@@ -153,6 +159,7 @@ class Router:
         """Coroutines that `run` starts."""
         self._has_ended = False
         """`run` has: nothing is waited for any more."""
+        self.recent_calls = RecentCalls()
         self._services = CallServices(
             self.registry,
             self.catalog,
@@ -162,7 +169,7 @@ class Router:
             call_s=self._terms.call_s,
             now=trio.current_time,
             consent=self.consent,
-            keep=keep,
+            keep=self.recent_calls.keep_beside(keep),
             told=self._explain_failure,
             wait=self._wait_for,
         )
@@ -194,8 +201,11 @@ class Router:
             call_s=lambda: self._terms.call_s,
             version=lambda: (self._version_of_access, self.registry.pauses),
             wake=self.changes.notify,
+            watch_own=self._watch_own,
         )
         self._notifiers: list[_Notifier] = []
+        self._own_prompts: tuple[tuple[str, ...], tuple[bytes, ...]] = (), ()
+        """Sorted names and entries of the prompts that no page offers."""
         transport.set_listener(self._on_event)
 
     def set_provider(self, provider: Provider) -> None:
@@ -231,10 +241,13 @@ class Router:
 
     async def release(self, session: Session) -> None:
         """End a session: release or close its tabs, and discard its state."""
+        self.subscriptions.release(session)
         self._provider.release(session)
         self._doubts.release(session)
-        self.subscriptions.release(session)
-        await self.tabs.release(session)
+        try:
+            await self.tabs.release(session)
+        finally:
+            self.recent_calls.release(session)
 
     def count_browser_tools(self) -> int:
         """Return the number of tools that no page offers and the policy allows."""
@@ -271,25 +284,32 @@ class Router:
                 continue
             if trio.current_time() >= look_at:
                 self._refresh_store()
+                self._refresh_own_prompts()
                 look_at = trio.current_time() + STORE_LOOK_S
             if trio.current_time() >= self.registry.next_expiry():
                 self._expire_lost()
 
     async def notify_changes(
-        self, tell: TellChange, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        tell: TellChange,
+        session: Session | None = None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Call `tell` whenever a list has changed since this started. Runs until cancelled."""
-        version = self._version_of_lists
-        notifiers = [_Notifier(kind, self._fingerprint(kind)) for kind in get_args(ListKind)]
+        """Call `tell` whenever a list of a session has changed since this started. Runs until cancelled."""
+        version = self._version_of_lists(session)
+        notifiers = [
+            _Notifier(kind, session, self._fingerprint(kind, session)) for kind in get_args(ListKind)
+        ]
         self._notifiers += notifiers
         try:
             task_status.started()
             while True:
-                while self._version_of_lists == version:
+                while self._version_of_lists(session) == version:
                     await self.changes.wait()
-                version = self._version_of_lists
+                version = self._version_of_lists(session)
                 for notifier in notifiers:
-                    listed = self._fingerprint(notifier.kind)
+                    listed = self._fingerprint(notifier.kind, session)
                     if listed != notifier.notified or notifier.is_outdated:
                         notifier.notified, notifier.is_outdated = listed, False
                         await tell(notifier.kind)
@@ -298,25 +318,23 @@ class Router:
             for notifier in notifiers:
                 self._notifiers.remove(notifier)
 
-    @property
-    def _version_of_lists(self) -> object:
-        return self._listing, self.catalog.version, self.consent.version
+    def _version_of_lists(self, session: Session | None) -> object:
+        own = self._provider.fingerprint(session) if session else None
+        return self._listing, self.catalog.version, self.consent.version, self._own_prompts, own
 
-    def _fingerprint(self, kind: ListKind) -> object:
+    def _fingerprint(self, kind: ListKind, session: Session | None) -> object:
         if kind == "tools":
             return self._listing.fingerprint()
         if kind == "prompts":
-            return self.prompt_catalog.fingerprint(self._listed_documents("prompts"))
-        return self.resource_catalog.fingerprint(self._listed_documents("resources"))
+            return self._own_prompts, self.prompt_catalog.fingerprint(self._listed_documents("prompts"))
+        own = self._provider.fingerprint(session) if session else None
+        return own, self.resource_catalog.fingerprint(self._listed_documents("resources"))
 
     def _note_read(self, kind: ListKind) -> None:
         """Note that a client has read a list, which may be another one than that of the last notification."""
-        if not self._notifiers:
-            return
-        listed = self._fingerprint(kind)
         for notifier in self._notifiers:
             if notifier.kind == kind:
-                notifier.is_outdated |= listed != notifier.notified
+                notifier.is_outdated |= self._fingerprint(kind, notifier.session) != notifier.notified
 
     @property
     def _version_of_access(self) -> object:
@@ -358,22 +376,39 @@ class Router:
         """Return the sorted keys of all resources of a session, and each as an MCP Resource (JSON)."""
         await self.wait_discovered()
         self._note_read("resources")
-        pictures = self._provider.resources(session)
+        own = _sort_own(self._provider.resources(session))
         keys, entries = self.resource_catalog.list_entries("uri", self._listed_documents("resources"))
-        own_keys = (Key(PICTURE_RANK, f"{number:04}") for number in range(len(pictures)))
-        return [*own_keys, *keys], [*map(_format_own, pictures), *entries]
+        return [*own, *keys], [*map(format_resource, own.values()), *entries]
 
     async def list_templates(self) -> tuple[Sequence[Key], Sequence[bytes]]:
         """Return the keys of all resource templates, and each as an MCP ResourceTemplate (JSON)."""
         await self.wait_discovered()
         self._note_read("resources")
-        return self.resource_catalog.list_entries("uriTemplate", self._listed_documents("resources"))
+        own = _sort_own(self._provider.templates())
+        keys, entries = self.resource_catalog.list_entries("uriTemplate", self._listed_documents("resources"))
+        return [*own, *keys], [*map(format_template, own.values()), *entries]
 
     async def list_prompts(self) -> tuple[Sequence[Key], Sequence[bytes]]:
         """Return the sorted keys of all prompts, and each as an MCP Prompt (JSON)."""
         await self.wait_discovered()
+        self._refresh_own_prompts()
         self._note_read("prompts")
-        return self.prompt_catalog.list_entries(self._listed_documents("prompts"))
+        names, own = self._own_prompts
+        keys, entries = self.prompt_catalog.list_entries(self._listed_documents("prompts"), names)
+        return [*(Key(OWN_RANK, name) for name in names), *keys], [*own, *entries]
+
+    def _own_names(self) -> tuple[str, ...]:
+        """Return the names of the prompts that no page offers."""
+        return tuple(sorted(self._provider.prompts()))
+
+    def _refresh_own_prompts(self) -> None:
+        """Look whether the user has changed the prompts that no page offers."""
+        prompts = self._provider.prompts()
+        names = sorted(prompts)
+        found = tuple(names), tuple(format_prompt(prompts[name]) for name in names)
+        if found != self._own_prompts:
+            self._own_prompts = found
+            self.changes.notify()
 
     def _listed_documents(self, what: Primitive) -> list[PageDocument]:
         if not self.consent.uses(what):
@@ -423,7 +458,7 @@ class Router:
         """Read a resource: as `begin`; the outcome is an MCP ReadResourceResult, or the error."""
 
         async def read(record: CallRecord, observer: CallObserver) -> Answer:
-            return Answer(await self._read(record, uri, observer), is_error=False)
+            return Answer(await self._read(record, observer, uri), is_error=False)
 
         return self._begin_provided(read, session, uri, NOTHING, on_finished, observer, kind="resource")
 
@@ -439,12 +474,18 @@ class Router:
 
         async def get_prompt(record: CallRecord, observer: CallObserver) -> Answer:
             texts = msgspec.json.decode(arguments.raw, type=dict[str, str])
-            result = await self._reads.get_prompt(record, self.prompt_catalog, texts, observer)
-            return Answer(result, is_error=False)
+            check_argument_size(texts)
+            return Answer(await self._get_prompt(record, texts, observer), is_error=False)
 
         return self._begin_provided(
             get_prompt, session, name, arguments, on_finished, observer, kind="prompt"
         )
+
+    async def _get_prompt(self, record: CallRecord, texts: dict[str, str], observer: CallObserver) -> bytes:
+        prompts = self._provider.prompts()
+        if prompt := prompts.get(record.name):
+            return await make_messages(prompt, texts, partial(self._read, record, observer))
+        return await self._reads.get_prompt(record, self.prompt_catalog, texts, observer, self._own_names())
 
     def begin_complete(
         self,
@@ -461,6 +502,8 @@ class Router:
         """
 
         async def complete(record: CallRecord, observer: CallObserver) -> Answer:
+            if self._is_own(what, name):
+                return Answer(self._complete_own(session, asked), is_error=False)
             target = self._find_completed(what, name)
             return Answer(await self._reads.complete(record, target, asked, observer), is_error=False)
 
@@ -468,9 +511,19 @@ class Router:
             complete, session, name, NOTHING, on_finished, observer, kind="completion"
         )
 
+    def _is_own(self, what: Primitive, name: str) -> bool:
+        if what == "prompts":
+            return name in self._provider.prompts()
+        return any(template.uri == name for template in self._provider.templates())
+
+    def _complete_own(self, session: Session, asked: msgspec.Raw) -> bytes:
+        wanted = msgspec.json.decode(asked, type=CompletionRequest).argument
+        known = self._provider.complete(session, wanted.name) or ()
+        return encode_completion(Completion([value for value in known if value.startswith(wanted.value)]))
+
     def _find_completed(self, what: Primitive, name: str) -> CompletionTarget:
         if what == "prompts":
-            if prompt := self.prompt_catalog.find(name):
+            if prompt := self.prompt_catalog.find(name, self._own_names()):
                 return CompletionTarget(prompt.document, what, prompt.prompt.name)
         elif found := self.resource_catalog.find_template(name):
             return CompletionTarget(found[0], what, found[1])
@@ -487,13 +540,19 @@ class Router:
         """Subscribe a session to a resource: as `begin_read`; the outcome is an empty result or the error."""
 
         async def subscribe(record: CallRecord, observer: CallObserver) -> Answer:
-            if all(own.uri != uri for own in self._provider.resources(session)):  # pictures never change
+            if self._provider.defines(uri):
+                await self._provider.admit_watch(record, uri, observer)
+                await self.subscriptions.subscribe_own(session, uri, tell)
+            else:
                 await self.subscriptions.subscribe(record, uri, observer, tell)
             return Answer(b"{}", is_error=False)
 
         return self._begin_provided(
             subscribe, session, uri, NOTHING, on_finished, observer, kind="subscription"
         )
+
+    def _watch_own(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch | None:
+        return self._provider.watch(session, uri, tell) if self._provider.defines(uri) else None
 
     def listen(
         self, session: Session, uris: Iterable[str], tell: Callable[[str], None]
@@ -583,22 +642,22 @@ class Router:
             return f"{name} is a tool of the browser, not of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
-    async def _read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
+    async def _read(self, record: CallRecord, observer: CallObserver, uri: str) -> bytes:
         """Return an MCP ReadResourceResult without its `_meta` (JSON). Raises as `PageReads.read`."""
-        for own in self._provider.resources(record.session):
-            if own.uri == uri:
-                contents = [{"uri": uri, "mimeType": own.mime_type, "blob": own.data}]
-                return msgspec.json.encode({"contents": contents})
-        return await self._reads.read(record, uri, observer)
+        if not self._provider.defines(uri):
+            return await self._reads.read(record, uri, observer)
+        result = await self._provider.read(record, uri, observer)
+        check_size(result, self._terms.max_resource_bytes)
+        return result
 
     async def _read_embedded(self, record: CallRecord, observer: CallObserver) -> Answer:
         asked = meta_tools.read_arguments(meta_tools.ReadResource, record.arguments)
         try:
-            result = await self._read(record, asked.uri, observer)
+            result = await self._read(record, observer, asked.uri)
         except NotOfferedError:
             detail = f"no page offers {asked.uri!r}: list_page_tools has the URIs"
             raise CallError(Code.INVALID_PARAMS, detail, handed=False) from None
-        except PageServerError as error:
+        except ReportedError as error:
             return Answer(make_failure_result(format_request_error(error)), is_error=True)
         return Answer(embed_contents(result, asked.offset, asked.max_chars), is_error=False)
 
@@ -613,7 +672,7 @@ class Router:
         resources = offered_resources(self._usable_documents("resources"))
         usable = dict(self._usable_documents("prompts"))
         listed = [document for document, is_listed in usable.items() if is_listed]
-        prompts = offered_prompts(self.prompt_catalog.list_targets(usable.keys()), listed)
+        prompts = offered_prompts(self.prompt_catalog.list_targets(usable.keys(), self._own_names()), listed)
         found = meta_tools.page_tools(
             entries, asked, notices, self._without_page_tools, unlisted, resources, prompts
         )
@@ -786,14 +845,9 @@ class Router:
             self.changes.notify()
 
 
-def _format_own(resource: Resource) -> bytes:
-    shown = {
-        "uri": resource.uri,
-        "name": resource.name,
-        "mimeType": resource.mime_type,
-        "size": len(resource.data),
-    }
-    return msgspec.json.encode(shown)
+def _sort_own(resources: Iterable[OwnResource]) -> dict[Key, OwnResource]:
+    keyed = {Key(OWN_RANK, f"{resource.order} {resource.uri}"): resource for resource in resources}
+    return dict(sorted(keyed.items()))
 
 
 def _make_rejection(error: CallError) -> Run:

@@ -54,6 +54,11 @@ class McpServer:
         self._where = where
         self._tells: dict[TellChange, None] = {}
 
+    @property
+    def session(self) -> Session:
+        """The session of its client."""
+        return self._session
+
     def set_client(self, client: Implementation) -> None:
         """Set the client's identity, the first time only."""
         if self._session.client.name:

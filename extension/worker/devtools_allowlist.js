@@ -30,7 +30,7 @@ export const ALLOWED_COMMANDS = new Map([
     ["Input", "insertText setInterceptDrags"],
     ["Log", "enable disable"],
     ["Network", "enable disable getResponseBody"],
-    ["Page", "captureScreenshot getFrameTree getLayoutMetrics handleJavaScriptDialog"],
+    ["Page", "captureScreenshot getFrameTree getLayoutMetrics handleJavaScriptDialog printToPDF"],
     ["Page", "setInterceptFileChooserDialog stopLoading"],
     ["Runtime", "callFunctionOn disable enable evaluate getProperties releaseObjectGroup terminateExecution"],
   ),

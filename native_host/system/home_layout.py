@@ -127,6 +127,8 @@ class HomeLayout(Layout):
     config = Place("config.toml")
     browsers = Place("browsers.toml")
     shortcuts = Place("shortcuts.toml")
+    prompts = Place("prompts", "directory")
+    """The user's prompts."""
     pictures = Place("pictures", "directory")
     """Screenshots, where the user has no directory for downloads."""
     results = Place("results", "directory")

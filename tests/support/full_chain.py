@@ -296,8 +296,14 @@ async def page_tools(client: Client) -> set[str]:
 
 async def page_resources(client: Client) -> set[str]:
     """The pages' own URIs of the resources that are listed."""
-    listed = (await client.list_resources()).resources
-    return {re.sub(r"^mcpb://page/[^/]+/[^/]+/", "", str(resource.uri)) for resource in listed}
+    uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
+    return {found[1] for uri in uris if (found := re.fullmatch(r"mcpb://page/[^/]+/[^/]+/(.*)", uri))}
+
+
+async def page_templates(client: Client) -> list[str]:
+    """The public URI templates of pages."""
+    listed = (await client.list_resource_templates()).resource_templates
+    return [each.uri_template for each in listed if each.uri_template.startswith("mcpb://page/")]
 
 
 async def until_resources(client: Client, *uris: str) -> None:

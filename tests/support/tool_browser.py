@@ -294,6 +294,10 @@ class Tools:
         assert result.is_error, f"{name} {arguments}: {result.text}"
         return result.text
 
+    def run(self, request: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Send a request of the client, and wait for the result."""
+        return self._browsing.thread.run(request, *args)
+
     def read_resource(self, uri: str) -> bytes:
         """What a link leads to."""
         (content,) = self._browsing.thread.run(self.client.read_resource, uri).contents

@@ -20,7 +20,7 @@ from bridge.browser_tools.session import tab_access
 from bridge.browser_tools.session.client_prompts import ClientPrompts
 from bridge.browser_tools.session.permissions import AccessRequest, Permissions
 from bridge.browser_tools.session.session_state import SessionState
-from bridge.browser_tools.session.tab_access import NoBrowserError, TabRef
+from bridge.browser_tools.session.tab_access import NoBrowserError, NoTabError, TabRef
 from bridge.browser_tools.session.tool_services import ToolServices
 from bridge.browser_tools.tool import Tool
 from bridge.browser_tools.tool_output import Quote, ToolError, ToolResult
@@ -57,6 +57,8 @@ class CallContext:
     approved_once: set[tuple[str, str]] = field(default_factory=set)
     """Origins that the user approved for this one call, each with `read` or `act`."""
     quotes: list[Quote] = field(default_factory=list)
+    is_read: bool = False
+    """True for a resource that is read or watched: the current tab and the notes on pages stay."""
 
     @property
     def permissions(self) -> Permissions:
@@ -109,8 +111,19 @@ class CallContext:
             if not await self._admit_all(self._access_requests(place, leaves)):
                 continue
             if leaves or await self._admit_all(await self._requests_of_blank(place)):
-                self.state.tab_id = place.tab.tab_id
+                if not self.is_read:
+                    self.state.tab_id = place.tab.tab_id
                 return place
+
+    def peek_tab(self, tab_id: int | UnsetType) -> TabRef | None:
+        """Return the tab that the call names if it may be used without a prompt to the user, else None."""
+        try:
+            place = self._current_tab(self.current_browser()) if tab_id is UNSET else self.find_tab(tab_id)
+        except (CallError, ToolError):
+            return None
+        requests = self._access_requests(place, leaves=False)
+        decisions = [self.permissions.judge_tool(), *map(self.permissions.decide, requests)]
+        return place if all(decision.outcome == "yes" for decision in decisions) else None
 
     def find_tab(self, tab_id: int | UnsetType) -> TabRef:
         """Return the tab that the call names, before any check of it. Raises as `use_tab` does."""
@@ -188,8 +201,10 @@ class CallContext:
     def take_notes(self, page: Page) -> str:
         """Return what has happened in a tab since the last call, for the end of a sentence.
 
-        With the downloads of the session's other tabs.
+        With the downloads of the session's other tabs. A read of a resource leaves them to the next call.
         """
+        if self.is_read:
+            return ""
         return self._pop_notes(page.happened) + self._pop_notes(self.state.download_notes)
 
     def _pop_notes(self, notes: EventNotes) -> str:
@@ -314,6 +329,14 @@ class CallContext:
         bind_document((host, tab_id), place.tab.document_id)
         return page
 
+    def watched_page(self, place: TabRef) -> Page:
+        """Return the DevTools page of a tab for a watch, which changes nothing for a call that runs there."""
+        page = self.state.pages.get((place.browser.host, place.tab.tab_id))
+        if page is None:
+            return self.page_of(place)
+        bind_document((place.browser.host, place.tab.tab_id), place.tab.document_id)
+        return page
+
     def _check_rules(self, place: TabRef, version: int) -> None:
         """Judge a tab again when the rules have changed since version `version`.
 
@@ -374,13 +397,13 @@ class CallContext:
             return TabRef(browser, tab)
         own = [tab for tab in browser.tabs.values() if tab.owner == self.session.id]
         if not own and self.services.policy.is_read_only:
-            raise ToolError(
+            raise NoTabError(
                 "You have no tab, and policy.read_only is on: you cannot open one. Ask the user to hand a "
                 "tab over in the extension's popup; tabs_context lists what there is."
             )
         if not own:
             yet = "yet" if self.state.tab_id is None else "any more"
-            raise ToolError(
+            raise NoTabError(
                 f"You have no tab {yet}. navigate with a url opens one, tabs_create an empty one; "
                 "tabs_context lists what there is."
             )

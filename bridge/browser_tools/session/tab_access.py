@@ -30,6 +30,10 @@ class NoBrowserError(ToolError):
     """No browser is connected."""
 
 
+class NoTabError(ToolError):
+    """The session has no tab that it may use."""
+
+
 @dataclass(frozen=True)
 class TabRef:
     """A tab in a browser."""

@@ -295,7 +295,9 @@ class HttpSessions:
     ) -> None:
         try:
             async with open_sessions(session.server) as new_lane, trio.open_nursery() as nursery:
-                await nursery.start(self._router.notify_changes, session.server.tell_list_changed)
+                await nursery.start(
+                    self._router.notify_changes, session.server.tell_list_changed, session.server.session
+                )
                 session.start(new_lane)
                 task_status.started()
                 await session.wait_ended()

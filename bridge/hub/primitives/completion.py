@@ -30,6 +30,19 @@ class Completion(msgspec.Struct, rename="camel", omit_defaults=True):
             self.values, self.has_more = self.values[:MAX_VALUES], True
 
 
+class CompletedArgument(msgspec.Struct):
+    """Argument or variable that a client completes, as far as it is written."""
+
+    name: str
+    value: str
+
+
+class CompletionRequest(msgspec.Struct):
+    """The part of a `completion/complete` that says what is written."""
+
+    argument: CompletedArgument
+
+
 class _CompleteResult(msgspec.Struct):
     completion: Completion
 

@@ -51,11 +51,7 @@ def read_contents(payload: bytes, target: ResourceTarget, max_bytes: int) -> byt
     Raises:
         CallError: it is too large or invalid.
     """
-    if len(payload) > max_bytes:
-        detail = (
-            f"the resource has {len(payload)} bytes, and max_resource_bytes in config.toml is {max_bytes}"
-        )
-        raise CallError(Code.TOO_LARGE, detail, handed=True)
+    check_size(payload, max_bytes)
     try:
         given = _list.decode(_members.decode(payload).get("contents", b"[]"))
         shown = [_mark_content(bytes(each), target) for each in given]
@@ -64,6 +60,17 @@ def read_contents(payload: bytes, target: ResourceTarget, max_bytes: int) -> byt
     if not shown:
         raise _invalid("it has no contents")
     return msgspec.json.encode({"contents": shown})
+
+
+def check_size(result: bytes, max_bytes: int) -> None:
+    """Check the size of what was read, before it ends up in a model.
+
+    Raises:
+        CallError: it has more than `max_bytes`, which is `max_resource_bytes` in config.toml.
+    """
+    if len(result) > max_bytes:
+        detail = f"the resource has {len(result)} bytes, and max_resource_bytes in config.toml is {max_bytes}"
+        raise CallError(Code.TOO_LARGE, detail, handed=True)
 
 
 def _mark_content(raw: bytes, target: ResourceTarget) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def read_prompts(announced: wire.FrameTools, known: Sequence[PagePrompt] = ()) -
 
     `known` are those of an earlier list: an equal one is not decoded again and stays the same object.
     """
+    if not announced.prompts:
+        return []
     known_by_definition = {prompt.raw: prompt for prompt in known}
     prompts: dict[str, PagePrompt] = {}
     complaints: list[str] = []

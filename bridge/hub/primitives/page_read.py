@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,16 +91,23 @@ class PageReads:
         return read_contents(payload, target, self._max_bytes())
 
     async def get_prompt(
-        self, record: CallRecord, catalog: PromptCatalog, arguments: Mapping[str, str], observer: CallObserver
+        self,
+        record: CallRecord,
+        catalog: PromptCatalog,
+        arguments: Mapping[str, str],
+        observer: CallObserver,
+        reserved: Collection[str] = (),
     ) -> bytes:
         """Return an MCP GetPromptResult (JSON), validated and marked as a page's.
+
+        `reserved` are the names of prompts that no page offers.
 
         Raises the errors of `read`; a required argument that is missing is a CallError that names it.
         """
         name = record.name
 
         def find_prompt() -> PromptTarget:
-            target = catalog.find(name)
+            target = catalog.find(name, reserved)
             if target is None:
                 self._access.check_extensions()
                 raise NotOfferedError(name)
@@ -110,7 +117,6 @@ class PageReads:
                 raise CallError(Code.INVALID_PARAMS, detail, handed=False)
             return target
 
-        _check_size(arguments)
         target = await self._access.admit(
             record, observer, find_prompt, lambda left: catalog.may_have(left, name), "prompts"
         )
@@ -172,7 +178,8 @@ class PageReads:
         raise _server_error(bytes(executed.payload), document)
 
 
-def _check_size(arguments: Mapping[str, str]) -> None:
+def check_argument_size(arguments: Mapping[str, str]) -> None:
+    """Check the size of a prompt's arguments. Raises a CallError that names the limit."""
     size = sum(len(value.encode(errors="replace")) for value in arguments.values())
     if size > MAX_ARGUMENT_BYTES:
         detail = f"the arguments have {size} bytes together, which is more than {MAX_ARGUMENT_BYTES}"

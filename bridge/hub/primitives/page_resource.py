@@ -115,6 +115,8 @@ def read_templates(announced: wire.FrameTools, known: Sequence[PageResource] = (
 def _read_entries(
     announced: wire.FrameTools, given: Sequence[Raw], key: str, what: str, known: Sequence[PageResource]
 ) -> list[PageResource]:
+    if not given:
+        return []
     known_by_definition = {entry.raw: entry for entry in known}
     entries: dict[str, PageResource] = {}
     complaints: list[str] = []

@@ -21,6 +21,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.extension_support import WATCH, check_extension, has_command
+from bridge.hub.primitives.own_resource import OwnWatch
 from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.resource_catalog import ResourceCatalog, ResourceTarget
 from bridge.hub.transport import CallObserver, TabTransport
@@ -40,6 +41,10 @@ LOOK_S = 2.0
 _log = logging.getLogger(__name__)
 
 
+WatchOwn = Callable[[Session, str, Callable[[], None]], OwnWatch | None]
+"""Calls a function for each change of a resource; returns None if it is not one of mcpb."""
+
+
 class Subscription:
     """Subscription of a session to a URI; made by `ResourceSubscriptions`."""
 
@@ -48,6 +53,8 @@ class Subscription:
         self.uri = uri
         """As the client wrote it: updates name it so."""
         self.tell = tell
+        self.own: OwnWatch | None = None
+        """Watch of a resource of mcpb; None: the resource is a page's."""
         self.watch: _Watch | None = None
         self.unmatched: object = None
         """Version of the documents, of which none has the resource."""
@@ -104,6 +111,7 @@ class ResourceSubscriptions:
         call_s: Callable[[], float],
         version: Callable[[], object],
         wake: Callable[[], None],
+        watch_own: WatchOwn = lambda _session, _uri, _tell: None,
     ) -> None:
         """Watch through `transport`.
 
@@ -114,6 +122,7 @@ class ResourceSubscriptions:
             call_s: setting, which may change while this runs.
             version: changes whenever pages, their names or rules do.
             wake: lets the caller of `refresh` look at `next_look` again.
+            watch_own: begins to report changes of a resource of mcpb; None: a page's is meant.
         """
         self._catalog = catalog
         self._access = access
@@ -121,6 +130,7 @@ class ResourceSubscriptions:
         self._call_s = call_s
         self._version = version
         self._wake = wake
+        self._watch_own = watch_own
         self._subscriptions: dict[Subscription, None] = {}
         self._requested: dict[tuple[str, str], Subscription] = {}
         """By session and URI: those of `resources/subscribe`."""
@@ -162,6 +172,26 @@ class ResourceSubscriptions:
             self.end([subscription])
             raise
 
+    async def subscribe_own(self, session: Session, uri: str, tell: Callable[[], None]) -> None:
+        """Subscribe a session to a resource of mcpb that it may use: as `subscribe`.
+
+        Raises:
+            CallError: the session has too many subscriptions.
+        """
+        self.unsubscribe(session, uri)
+        self._check_room(session, [uri])
+        subscription = Subscription(session, uri, tell)
+        own = subscription.own = self._watch_own(session, uri, tell)
+        self._subscriptions[subscription] = None
+        self._requested[session.id, uri] = subscription
+        try:
+            with trio.move_on_after(self._call_s()):
+                if own:
+                    await own.wait_active()
+        except BaseException:
+            self.end([subscription])
+            raise
+
     def unsubscribe(self, session: Session, uri: str) -> None:
         """End the subscription of a session to a URI, if there is one."""
         if subscription := self._requested.get((session.id, uri)):
@@ -180,6 +210,8 @@ class ResourceSubscriptions:
         wanted = dict.fromkeys(uris)
         self._check_room(session, wanted)
         subscriptions = [Subscription(session, uri, lambda uri=uri: tell(uri)) for uri in wanted]  # type: ignore[misc]
+        for subscription in subscriptions:
+            subscription.own = self._watch_own(session, subscription.uri, subscription.tell)
         self._subscriptions.update(dict.fromkeys(subscriptions))
         for subscription in subscriptions:
             self._follow(subscription)
@@ -195,6 +227,8 @@ class ResourceSubscriptions:
                 del self._requested[key]
             self._leave(subscription)
             subscription.moved.set()
+            if subscription.own:
+                subscription.own.end()
 
     def release(self, session: Session) -> None:
         """End the subscriptions of a session."""
@@ -219,6 +253,8 @@ class ResourceSubscriptions:
         return min([self._look_at, *(watch.retry_at for watch in self._watches.values())])
 
     def _follow(self, subscription: Subscription) -> None:
+        if subscription.own:
+            return
         watch = subscription.watch
         if watch and watch.ended is None and self._is_open(subscription, watch.target.document):
             return  # also if another tab is the best one by now

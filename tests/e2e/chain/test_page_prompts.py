@@ -15,7 +15,7 @@ import trio
 from mcp import MCPError
 
 from demo.chromium import Chromium
-from full_chain import INSPECTOR, MCPB, Chain
+from full_chain import INSPECTOR, MCPB, Chain, page_templates
 
 pytestmark = pytest.mark.one_browser
 
@@ -190,8 +190,8 @@ async def test_arguments_and_variables_are_completed_by_the_page(
     assert found.values[:2] == ["place 1", "place 10"]
     found = (await client.complete(of_prompt, {"name": "place", "value": "place"})).completion
     assert (len(found.values), found.total, found.has_more) == (100, 150, True)
-    (template,) = (await client.list_resource_templates()).resource_templates
-    of_template = types.ResourceTemplateReference(uri=template.uri_template)
+    (template,) = await page_templates(client)
+    of_template = types.ResourceTemplateReference(uri=template)
     found = (await client.complete(of_template, {"name": "place", "value": "place 14"})).completion
     assert found.values[0] == "place 14"
     assert await page.evaluate("requests") == [

@@ -65,13 +65,13 @@ def bridge_client(mode: str) -> mcp.Client:
 async def test_a_page_s_resource_prompt_and_completion_reach_a_client(shop: SimulatedTab, mode: str) -> None:
     with trio.fail_after(SOON_S):
         async with bridge_client(mode) as client:
-            assert [str(each.uri) for each in (await client.list_resources()).resources] == [CART]
+            assert CART in [str(each.uri) for each in (await client.list_resources()).resources]
             (content,) = (await client.read_resource(CART)).contents
             assert isinstance(content, types.TextResourceContents)
             assert content.text == "two apples"
             with pytest.raises(MCPError, match="http://localhost:8123: not in this shop"):
                 await client.read_resource("order://7")
-            assert [prompt.name for prompt in (await client.list_prompts()).prompts] == [PAY]
+            assert PAY in [prompt.name for prompt in (await client.list_prompts()).prompts]
             last = (await client.get_prompt(PAY, {"place": "Bern"})).messages[-1].content
             assert isinstance(last, types.TextContent)
             assert last.text == "Send it to Bern."

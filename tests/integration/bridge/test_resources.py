@@ -6,13 +6,16 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Container
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from mcp_types import ListResourcesResult, ReadResourceResult
 
+from bridge.errors import NotOfferedError
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import ListForm, Session
-from bridge.hub.providers import NoProvider, Resource
+from bridge.hub.primitives.own_resource import OwnResource
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, DiscoveryFinished
@@ -22,8 +25,9 @@ from mcp_client import McpLines, Speak, speaking_with
 
 OURS = Session("ours")
 PICTURE = b"\xff\xd8\xff\x00 a picture \n"
-NEW = Resource("mcpb://pictures/img_2", "img_2", "image/jpeg", PICTURE)
-OLD = Resource("mcpb://pictures/img_1", "img_1", "image/png", b"older")
+NEW = OwnResource("mcpb://pictures/img_2", "img_2", "", "image/jpeg", size=len(PICTURE), order="1")
+OLD = OwnResource("mcpb://pictures/img_1", "img_1", "", "image/png", size=5, order="2")
+TEXT = OwnResource("mcpb://tab/{tabId}/text", "tab-text", "Text of a tab", "text/plain", "For reading.")
 ERAS = pytest.mark.parametrize("era", ["2024-11-05", "2025-11-25", "2026-07-28"])
 
 
@@ -38,8 +42,20 @@ class Album(NoProvider):
     async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:
         raise AssertionError
 
-    def resources(self, session: Session) -> list[Resource]:
-        return [NEW, OLD] if session is OURS else []
+    def resources(self, session: Session) -> list[OwnResource]:
+        return [OLD, NEW] if session is OURS else []
+
+    def templates(self) -> list[OwnResource]:
+        return [TEXT]
+
+    def defines(self, uri: str) -> bool:
+        return uri.startswith("mcpb://pictures/")
+
+    async def read(self, record: CallRecord, uri: str, _observer: CallObserver) -> bytes:
+        if record.session is not OURS or uri != NEW.uri:
+            raise NotOfferedError(uri)
+        contents = {"uri": uri, "mimeType": NEW.mime_type, "blob": PICTURE}
+        return msgspec.json.encode({"contents": [contents]})
 
     def release(self, session: Session) -> None:
         pass
@@ -93,7 +109,15 @@ async def test_they_are_listed_with_their_kind_and_size_the_newest_first(client:
         ("img_2", "image/jpeg", len(PICTURE)),
         ("img_1", "image/png", 5),
     ]
-    assert templates["resourceTemplates"] == []
+    assert templates["resourceTemplates"] == [
+        {
+            "uriTemplate": TEXT.uri,
+            "name": "tab-text",
+            "title": "Text of a tab",
+            "description": "For reading.",
+            "mimeType": "text/plain",
+        }
+    ]
     told = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
     assert (answer.items() >= told.items()) is (era == "2026-07-28")
 

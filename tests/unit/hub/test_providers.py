@@ -15,7 +15,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord, FinishedCall, Record
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.page_call import Outcome
-from bridge.hub.providers import NoProvider, Resource
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
@@ -53,9 +53,6 @@ class Whistle(NoProvider):
         if isinstance(self.ending, Exception):
             raise self.ending
         return self.ending
-
-    def resources(self, _session: Session) -> list[Resource]:
-        return []
 
     def release(self, session: Session) -> None:
         self.released.append(session)

@@ -44,6 +44,7 @@ have made refs: those of the next document begin there (`begin`).
 * `submitter({ref})` → ref, next: the button that sends the form of an element; ref 0: no such button.
 * `sees({texts})` → a list of booleans: which texts are shown, in upper or lower case.
 * `quietness()` → quietMs: since the last change of the tree, or the last end of a request.
+* `untilChanged({since, ms})` → the number of changes of the document, once it is not `since`, or after `ms`.
 * `focusInfo()` → ref, role, name, editable, takesKeys (editors and dates want text key by key), isFrame,
   selection, next; ref 0: nothing has the focus.
 * `select({ref})` → as `focusInfo`, all text of the element being selected.

@@ -19,6 +19,7 @@ Object.assign(globalThis, {
     submitter: submitterOf,
     sees: seesTexts,
     quietness,
+    untilChanged,
     focusInfo,
     select: selectText,
     copySelection,

@@ -1,4 +1,4 @@
-/** The state of a page, for calls that wait: the texts that it shows, and for how long it has stood still. */
+/** The state of a page, for calls that wait and for watches: its texts, its changes, and how long it has stood still. */
 
 /** Which of these texts are shown, in upper or lower case.
  * @param {{texts: string[]}} given @returns {boolean[]} */
@@ -41,4 +41,37 @@ function quietness() {
     new PerformanceObserver(note).observe({ type: "resource" });
   }
   return { quietMs: document.readyState === "loading" ? 0 : performance.now() - changedAt };
+}
+
+/** Number of changes of the document since the first call of `untilChanged`; 0: it is not watched yet. */
+let changeCount = 0;
+/** @type {Set<(count: number) => void>} */
+const awaitingChange = new Set();
+
+/**
+ * The number of changes of the document, once it differs from `since`, or after `ms` milliseconds. The first
+ * call begins to count.
+ *
+ * @param {{since?: number | null, ms: number}} given @returns {number | Promise<number>}
+ */
+function untilChanged({ since, ms }) {
+  if (!changeCount) {
+    changeCount = 1;
+    const note = () => {
+      changeCount++;
+      for (const resolve of awaitingChange) resolve(changeCount);
+      awaitingChange.clear();
+    };
+    const all = { subtree: true, childList: true, characterData: true, attributes: true };
+    new MutationObserver(note).observe(document, all);
+    document.addEventListener("input", note, { capture: true });
+  }
+  if (since !== changeCount) return changeCount;
+  return new Promise((resolve) => {
+    awaitingChange.add(resolve);
+    setTimeout(() => {
+      awaitingChange.delete(resolve);
+      resolve(changeCount);
+    }, ms);
+  });
 }
