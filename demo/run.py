@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import trio
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp.types import Tool
+from mcp.types import TextContent, TextResourceContents, Tool
 
 from demo import shop
 from demo.chromium import ChromiumError, find_chromium, startup_failure
@@ -38,8 +38,10 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
     ("addToCart", {"item": "teapot"}),
     ("addToCart", {"item": "coffee"}),
     ("getCart", {}),
-    ("checkout", {}),
 )
+CART = "cart://current"
+"""The page's own URI of its cart."""
+PROMPT, DISH = "suggest-tea", "apple pie"
 CLICKED = 'button "€4.50"'
 """In the page's outline: what the client clicks, on green tea."""
 BOUGHT = "Total €4.50"
@@ -115,6 +117,10 @@ async def _play_in(place: Place) -> None:
         names = await _listed_tools(nursery, client)
         for own_name, arguments in CALLS:
             await _call(client, names[own_name], arguments)
+        prompt = await _wait_prompt(client)
+        await _read_cart(client)
+        await _get_prompt(client, prompt)
+        await _call(client, names["checkout"], {})
         await _check_page(open_shop)
         if open_shop.is_real:
             await _act(client, open_shop.url)
@@ -193,6 +199,34 @@ async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
     text = "\n".join(block.text for block in result.content if block.type == "text")
     print(textwrap.indent(f"{says}: {text}", "  "))
     return text
+
+
+async def _read_cart(client: Client) -> None:
+    print(f"\nThe page's resources can be read. The client reads {CART}")
+    (content,) = (await client.read_resource(CART)).contents
+    if not isinstance(content, TextResourceContents):
+        raise DemoError(f"{CART} should be text")
+    print(f"  → {content.text}")
+
+
+async def _wait_prompt(client: Client) -> str:
+    """Return the public name of the page's prompt, once that and its resource are there."""
+    with trio.move_on_after(TOOLS_SECONDS):
+        while True:
+            prompts = (await client.list_prompts()).prompts
+            resources = (await client.list_resources()).resources
+            names = [prompt.name for prompt in prompts if prompt.name.endswith(f"_{PROMPT}")]
+            if names and any(str(resource.uri).endswith(CART) for resource in resources):
+                return names[0]
+            await trio.sleep(0.1)
+    raise DemoError(f"{PROMPT} and {CART} of the page were not listed within {TOOLS_SECONDS:g} s")
+
+
+async def _get_prompt(client: Client, name: str) -> None:
+    print(f"\nIts prompts are the client's to choose, as slash commands. The client gets {name}")
+    for message in (await client.get_prompt(name, {"dish": DISH})).messages:
+        if isinstance(message.content, TextContent):
+            print(textwrap.indent(textwrap.fill(message.content.text, 100), "  "))
 
 
 async def _check_page(open_shop: Shop) -> None:

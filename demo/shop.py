@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from demo.simulated.page_server import PageServer
 from demo.simulated.tabs import SimulatedTab
 
 TITLE = "Tea & Co."
@@ -49,6 +50,14 @@ class SimulatedShop:
         handlers = {"getCart": self._get_cart, "addToCart": self._add_to_cart, "checkout": self._checkout}
         for tool in _block("tools"):
             tab.offer(handler=handlers[tool["name"]], input_schema=tool.pop("inputSchema"), **tool)
+        tab.serve(PageServer(self._answer, resources=_block("resources"), prompts=_block("prompts")))
+
+    async def _answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "resources/read":
+            text = msgspec.json.encode(self._cart).decode()
+            return {"contents": [{"uri": params["uri"], "mimeType": "application/json", "text": text}]}
+        question = f"Which tea of this shop goes with {params['arguments']['dish']}?"
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": question}}]}
 
     async def _get_cart(self, _args: dict[str, Any]) -> str:
         return f"{self._listed()}: {_euros(self._total())}" if self._cart else "The cart is empty."
