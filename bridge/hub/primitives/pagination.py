@@ -13,10 +13,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 PAGE_ENTRIES = 1000
-PICTURE_RANK = 0
-"""Of the pictures of a session, which are few: the latest first."""
 OWN_RANK = 1
-"""Of other entries of the browser and the user."""
+"""Of entries of the browser and the user."""
 PAGE_RANK = 2
 """Of entries of pages."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -10,12 +11,14 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError, NotOfferedError
-from bridge.hub.audit_records import FinishedCall, Record
+from bridge.hub.audit_records import CallRecord, FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.operation import wait_outcome
+from bridge.hub.primitives.own_resource import OwnWatch
 from bridge.hub.primitives.resource_subscriptions import MAX_SUBSCRIPTIONS, RETRY_S
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
-from bridge.hub.transport import HostLost
+from bridge.hub.transport import CallObserver, HostLost
 from fake_transport import Answer, Asked, PlayedTransport, tab
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
@@ -309,3 +312,40 @@ async def test_a_lost_host_is_followed_to_its_successor(shop: Shop) -> None:
     shop.pages.connect("h2", wire.Tabs(tabs=[tab(1)]), page(1, CART), started_at=2.0)
     await trio.testing.wait_all_tasks_blocked()
     assert shop.watches()[-1].tab.host == "h2"
+
+
+class Clock(NoProvider):
+    """Offers one resource of mcpb, whose watch never becomes active."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+
+    def defines(self, uri: str) -> bool:
+        return uri == "mcpb://clock"
+
+    async def admit_watch(self, record: CallRecord, uri: str, observer: CallObserver) -> None:
+        """Any session may."""
+
+    def watch(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch:  # noqa: ARG002
+        return OwnWatch(self.end, trio.sleep_forever)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+async def test_a_cancelled_request_for_a_resource_of_mcpb_ends_its_watch(shop: Shop) -> None:
+    clock = Clock()
+    shop.router.set_provider(clock)
+    operation = shop.router.begin_subscribe(ONE, "mcpb://clock", lambda: None, lambda _: None)
+    await trio.testing.wait_all_tasks_blocked()
+    operation.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert clock.ended == 1
+
+
+async def test_the_end_of_a_session_ends_its_watches_of_resources_of_mcpb(shop: Shop) -> None:
+    clock = Clock()
+    shop.router.set_provider(clock)
+    shop.router.listen(ONE, ["mcpb://clock"], lambda _: None)
+    await shop.router.release(ONE)
+    assert clock.ended == 1
