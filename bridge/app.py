@@ -97,7 +97,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             terms=terms,
             store=store,
             keep=keep,
-            approvals=ApprovalsOf(approvals, "page-tools"),
+            approvals=partial(ApprovalsOf, approvals),
             profiles=profiles.marks,
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
@@ -135,6 +135,7 @@ def _set_config(
     terms.rate_limiter.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
     site_rules.refresh()
+    router.request_consent.settings = config.pages
     router.consent.setting_for(config.pages, asks_sites=config.browser.sites == "ask")
     changed = msgspec.structs.replace(
         terms,

@@ -72,7 +72,8 @@ def allow(
 ) -> None:
     """List, grant or revoke approvals of sites (`browser.sites = "ask"`).
 
-    WHAT is read, act, page-tools or upload. `act` includes `read`. Without WHAT, list the approvals.
+    WHAT is read, act, page-tools, upload, sampling or roots. `act` includes `read`. Without WHAT, list the
+    approvals.
     """
     if revoke and origin is None:
         command = format_command("allow")

@@ -27,8 +27,10 @@ class Site(msgspec.Struct, frozen=True):
 
 
 NOWHERE = Site()
-CallKind = Literal["tool", "resource", "subscription", "prompt", "completion"]
-"""What a call was for."""
+CallKind = Literal[
+    "tool", "resource", "subscription", "prompt", "completion", "sampling", "roots", "elicitation"
+]
+"""What a call was for; the last three are requests of a page to the client."""
 
 
 class FinishedCall(msgspec.Struct, frozen=True):

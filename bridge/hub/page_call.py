@@ -23,7 +23,7 @@ from bridge.hub.client_session import Session, ToolIdentity
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
-from bridge.hub.primitives.page_questions import mark_questions
+from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
@@ -61,6 +61,7 @@ class CallServices(msgspec.Struct, frozen=True):
     now: Callable[[], float]
     consent: PageToolConsent
     keep: AuditSink
+    page_requests: PageRequests
     told: Callable[[CallError], str]
     wait: Callable[[PageCall], Operation]
     """Waits until the call's tool can be called, and then lets it `go` or `fail`."""
@@ -224,7 +225,7 @@ class PageCall:
             wants_progress=self._observer.on_progress is not None,
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
-        observer = mark_questions(self._observer, entry.origin)
+        observer = self._services.page_requests.observe(self._observer, self.session, _asking_document(entry))
         send = self._services.transport.send
         operation = send(
             tab, "browser/executeTool", params, self._services.call_s, self._handle_result, observer
@@ -277,3 +278,9 @@ class PageCall:
     def _record_end(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
         self._services.keep(self._record.finish(how, self._services.now()))
+
+
+def _asking_document(entry: LiveEntry) -> AskingDocument:
+    offer = entry.offer
+    at = offer.browser.host, offer.tab_id, offer.frame.frame_id, offer.frame.document_id
+    return AskingDocument(*at, entry.origin, entry.site)

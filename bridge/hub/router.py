@@ -30,7 +30,13 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
 from bridge.hub.consent.doubt_prompts import DoubtPrompts
-from bridge.hub.consent.page_tool_consent import PageToolApprovals, PageToolConsent, SessionApprovals
+from bridge.hub.consent.page_request_consent import PageRequestConsent
+from bridge.hub.consent.page_tool_consent import (
+    ApprovalWord,
+    OriginApprovals,
+    PageToolConsent,
+    SessionApprovals,
+)
 from bridge.hub.consent.page_tool_settings import PageSettings, Primitive
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
@@ -46,6 +52,7 @@ from bridge.hub.primitives.own_resource import OwnResource, OwnWatch, format_res
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES, check_size
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
 from bridge.hub.primitives.page_read import CompletionTarget, PageReads, check_argument_size
+from bridge.hub.primitives.page_requests import PageRequests
 from bridge.hub.primitives.pagination import OWN_RANK, Key
 from bridge.hub.primitives.prompt_catalog import PromptCatalog
 from bridge.hub.primitives.recent_calls import RecentCalls
@@ -63,7 +70,7 @@ from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import NO_OBSERVER, CallObserver, Event, TabTransport
+from bridge.hub.transport import NO_OBSERVER, CallObserver, Event, HostAnnouncement, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.protocol.wire import Code
@@ -128,7 +135,7 @@ class Router:
         store: ToolStore | None = None,
         keep: AuditSink = lambda _: None,
         prompts: UserPrompts | None = None,
-        approvals: PageToolApprovals | None = None,
+        approvals: Callable[[ApprovalWord], OriginApprovals] = lambda _: SessionApprovals(),
         profiles: ProfileMarks | None = None,
     ) -> None:
         """Ask the user about page tools through `prompts`, else where `terms.ask_in` says."""
@@ -142,7 +149,7 @@ class Router:
         self.consent = PageToolConsent(
             self.registry,
             self._store,
-            approvals or SessionApprovals(),
+            approvals("page-tools"),
             self._terms.pages,
             asks_sites=self._terms.asks_sites,
         )
@@ -160,6 +167,14 @@ class Router:
         self._has_ended = False
         """`run` has: nothing is waited for any more."""
         self.recent_calls = RecentCalls()
+        keep_call = self.recent_calls.keep_beside(keep)
+        self.request_consent = PageRequestConsent(
+            {"sampling": approvals("sampling"), "roots": approvals("roots")},
+            prompts or self.prompts,
+            self._doubts,
+            self._terms.pages,
+        )
+        self.page_requests = PageRequests(self.request_consent, keep_call, trio.current_time)
         self._services = CallServices(
             self.registry,
             self.catalog,
@@ -169,7 +184,8 @@ class Router:
             call_s=self._terms.call_s,
             now=trio.current_time,
             consent=self.consent,
-            keep=self.recent_calls.keep_beside(keep),
+            keep=keep_call,
+            page_requests=self.page_requests,
             told=self._explain_failure,
             wait=self._wait_for,
         )
@@ -191,6 +207,7 @@ class Router:
             self.resource_catalog,
             access,
             transport,
+            self.page_requests,
             call_s=lambda: self._terms.call_s,
             max_bytes=lambda: self._terms.max_resource_bytes,
         )
@@ -829,6 +846,8 @@ class Router:
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_event(self, event: Event) -> None:
+        if isinstance(event, HostAnnouncement):
+            self.page_requests.on_announcement(event)
         if self._registrations.on_event(event, trio.current_time()):
             self.catalog.store_changed()
         if self.registry.is_settled:  # until then a later profile could come first

@@ -13,15 +13,8 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
-from native_host.protocol.wire import (
-    CdpEvent,
-    ElicitConfirmation,
-    HostHello,
-    Progress,
-    ResourceUpdated,
-    Watching,
-    Wire,
-)
+from bridge.hub.primitives.server_request import ClientSupport, ServerRequest
+from native_host.protocol.wire import CdpEvent, HostHello, Progress, ResourceUpdated, Watching, Wire
 
 
 class TabAddress(NamedTuple):
@@ -71,37 +64,30 @@ OnEvent = Callable[[CdpEvent], None]
 """Hears a DevTools event of its subscription, in the order in which they happened. It does not raise."""
 OnWatch = Callable[[Watching | ResourceUpdated], None]
 """Hears that a watch of a resource is active, and then each change. It does not raise."""
-OnQuestion = Callable[[ElicitConfirmation], Awaitable[bytes]]
-"""Shows a page's question to the user and returns an MCP ElicitResult as JSON. It raises a CallError if no
-user can be asked. It is cancelled when the call ends, and after QUESTION_S.
+OnRequest = Callable[[ServerRequest], Awaitable[bytes]]
+"""Sends a request to the MCP client and returns its MCP result as JSON, or raises a CallError.
+
+It is cancelled when the call ends, and after SERVER_REQUEST_S.
 """
-
-
-class Prompt(NamedTuple):
-    """Prompt for a client's model."""
-
-    messages: tuple[str, ...]
-    system: str
-    max_tokens: int
-
-
-OnPrompt = Callable[[Prompt], Awaitable[bytes]]
-"""Puts a prompt to the client's own model and returns its words, as UTF-8; otherwise as `OnQuestion`."""
-OnRoots = Callable[[], Awaitable[list[str]]]
-"""Asks the client which folders it works in and returns their URIs; otherwise as `OnQuestion`."""
-QUESTION_S = 120.0
-"""Seconds that a user has to answer a page's question."""
+OnElicited = Callable[[str], None]
+"""Notifies the client that the elicitation with this id (mode `url`) is complete. It does not raise."""
 
 
 class CallObserver(msgspec.Struct, frozen=True):
     """Callbacks of one request, for messages that precede its response."""
 
     on_progress: OnProgress | None = None
-    on_question: OnQuestion | None = None
+    on_request: OnRequest | None = None
+    support: ClientSupport = ClientSupport()
+    """Requests that `on_request` sends."""
+    on_elicited: OnElicited | None = None
     on_event: OnEvent | None = None
-    on_prompt: OnPrompt | None = None
-    on_roots: OnRoots | None = None
     on_watch: OnWatch | None = None
+
+    @property
+    def supports_elicitation(self) -> bool:
+        """Return whether the client shows forms to its user."""
+        return self.on_request is not None and self.support.elicitation
 
 
 NO_OBSERVER = CallObserver()
@@ -129,9 +115,8 @@ class TabTransport(Protocol):
     ) -> Operation:
         """Ask, without waiting for the result.
 
-        Each progress report starts `timeout_s` anew; `math.inf` is for what ends by itself. While a question
-        to the caller is open, the time stands still.
-        One question of a call can be open at a time.
+        Each progress report starts `timeout_s` anew; `math.inf` is for what ends by itself. While a request
+        to the client is open, the time stands still.
         Cancelling withdraws what was not sent yet, else tells the page.
         """
         ...

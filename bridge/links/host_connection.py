@@ -18,8 +18,9 @@ import trio
 from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
+from bridge.hub.primitives.server_request import MissingCapabilityError, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.links.pending_requests import Deadlines, PendingRequest, Question
+from bridge.links.pending_requests import Deadlines, OpenServerRequest, PendingRequest
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
 from native_host.ipc.streams import FrameReader, MessageWriter
@@ -32,6 +33,11 @@ from native_host.system.problem import Problem
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
+
+_SERVER_REQUESTS: dict[str, type[ServerRequest]] = {
+    "browser/elicitConfirmation": wire.ElicitConfirmation,
+    "browser/pageRequest": wire.PageRequest,
+}
 
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger("bridge.wire")
@@ -232,7 +238,7 @@ class HostConnection:
         if message.is_response:
             self._complete_request(bytes(message.id), _answer_in(message))
         elif message.is_request:
-            self._handle_question(message)
+            self._handle_server_request(message)
         else:
             self._handle_notification(message)
 
@@ -241,36 +247,38 @@ class HostConnection:
             request.complete(answer)
             self._launch_waiting()
 
-    def _handle_question(self, message: Envelope) -> None:
+    def _handle_server_request(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
         try:
-            asked = _question_in(message)
+            request = _read_server_request(message)
             pending = self._pending_for(message)
-            question = pending.open_question()
+            opened = pending.open_server_request(raw_id, request)
         except CallError as error:
-            self._reject_question(raw_id, error)
+            self._reject_server_request(raw_id, error)
             return
-        self._nursery.start_soon(self._put_question, raw_id, pending, question, asked)
+        self._nursery.start_soon(self._answer_server_request, raw_id, pending, opened)
 
     def _pending_for(self, message: Envelope) -> PendingRequest:
         pending = self._in_flight.get(bytes(message.for_))
         if pending is None:
-            raise CallError(Code.GONE, "the call of this question has ended", handed=False)
+            raise CallError(Code.GONE, "the call of this request has ended", handed=False)
         return pending
 
-    async def _put_question(
-        self, raw_id: bytes, pending: PendingRequest, question: Question, asked: wire.ElicitConfirmation
+    async def _answer_server_request(
+        self, raw_id: bytes, pending: PendingRequest, opened: OpenServerRequest
     ) -> None:
         try:
-            answer = await pending.ask_user(question, asked)
-            _check_size("the answer", len(answer), handed=True)
+            result = await pending.answer_server_request(raw_id, opened)
+            _check_size("the result", len(result), handed=True)
         except CallError as error:
-            self._reject_question(raw_id, error)
+            self._reject_server_request(raw_id, error)
         else:
-            self._write_message(jsonrpc.result(raw_id, answer))
+            self._write_message(jsonrpc.result(raw_id, result))
 
-    def _reject_question(self, raw_id: bytes, error: CallError) -> None:
-        self._write_message(jsonrpc.failure(raw_id, error.code, error.detail, handed=error.handed))
+    def _reject_server_request(self, raw_id: bytes, error: CallError) -> None:
+        data = {"capability": error.capability} if isinstance(error, MissingCapabilityError) else {}
+        body = jsonrpc.failure(raw_id, error.code, error.detail, handed=error.handed, **data)
+        self._write_message(body)
 
     def _handle_notification(self, message: Envelope) -> None:
         method = wire.METHODS.get(message.method)
@@ -282,16 +290,11 @@ class HostConnection:
         except (msgspec.DecodeError, RecursionError) as error:
             _log.warning("a malformed %s was dropped: %s", message.method, error)
             return
+        if message.for_:
+            if pending := self._in_flight.get(bytes(message.for_)):
+                pending.handle_notification(params)
+            return
         match params:
-            case wire.Progress():
-                if pending := self._in_flight.get(bytes(message.for_)):
-                    pending.report_progress(params)
-            case wire.CdpEvent():
-                if pending := self._in_flight.get(bytes(message.for_)):
-                    pending.pass_event(params)
-            case wire.Watching() | wire.ResourceUpdated():
-                if pending := self._in_flight.get(bytes(message.for_)):
-                    pending.pass_watch_news(params)
             case wire.HostError():
                 command = _name_command(params.command)
                 text = f"{params.message} Run: {command}" if command else params.message
@@ -308,14 +311,15 @@ def _check_size(what: str, size: int, *, handed: bool) -> None:
         raise CallError(Code.TOO_LARGE, detail, handed=handed)
 
 
-def _question_in(message: Envelope) -> wire.ElicitConfirmation:
-    if message.method != "browser/elicitConfirmation":
+def _read_server_request(message: Envelope) -> ServerRequest:
+    params = _SERVER_REQUESTS.get(message.method)
+    if params is None:
         text = f"{message.method} is not known to mcpb {__version__}"
         raise CallError(Code.METHOD_NOT_FOUND, text, handed=False)
     try:
-        return msgspec.json.decode(bytes(message.params) or b"{}", type=wire.ElicitConfirmation)
+        return msgspec.json.decode(bytes(message.params) or b"{}", type=params)
     except (msgspec.DecodeError, RecursionError) as error:
-        text = f"the question cannot be read: {describe_problem(error)}"
+        text = f"the request cannot be read: {describe_problem(error)}"
         raise CallError(Code.INVALID_PARAMS, text, handed=False) from None
 
 

@@ -1,4 +1,4 @@
-"""Pending requests and their deadlines, with the progress and the questions that precede a response.
+"""Pending requests and their deadlines, with the progress and the server requests that precede a response.
 
 One task sleeps until the nearest deadline, so that a request needs no task of its own.
 """
@@ -10,13 +10,18 @@ import math
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+import msgspec
 import trio
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished
-from bridge.hub.transport import QUESTION_S, CallObserver, OnQuestion
+from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ServerRequest
+from bridge.hub.transport import CallObserver, OnRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
+
+MAX_OPEN = 4
+"""Server requests of one call that may be open at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +41,10 @@ class PendingRequest(ABC):
         self._observer = observer
         self._on_finished = on_finished
         self._deadlines = deadlines
-        self._question: Question | None = None
+        self._server_requests: dict[bytes, OpenServerRequest] = {}
+        """Those that are open, by the id that the browser gave them."""
+        self._left_s = timeout_s
+        """Rest of the timeout, while any of them is open."""
         self.is_over = False
         deadlines.add(self)
 
@@ -46,7 +54,7 @@ class PendingRequest(ABC):
 
     def complete(self, answer: bytes | CallError) -> None:
         """Complete it with its response or an error."""
-        self._close_question()
+        self._close()
         self._on_finished(answer)
 
     def expire(self) -> None:
@@ -58,18 +66,30 @@ class PendingRequest(ABC):
         """See `Operation`."""
         if not self.is_over:
             self.withdraw()
-            self._close_question()
+            self._close()
 
-    def _close_question(self) -> None:
+    def _close(self) -> None:
         self.is_over = True
         self._deadlines.discard(self)
-        if self._question:  # Its answer is not needed either.
-            self._question.scope.cancel()
+        for each in self._server_requests.values():  # Their results are not needed either.
+            each.scope.cancel()
+
+    def handle_notification(self, params: wire.Wire) -> None:
+        """Handle a notification that concerns this request; others are ignored."""
+        match params:
+            case wire.Progress():
+                self.report_progress(params)
+            case wire.CdpEvent():
+                self.pass_event(params)
+            case wire.CancelledRequest():
+                self.cancel_server_request(msgspec.json.encode(params.id))
+            case wire.Watching() | wire.ResourceUpdated():
+                self.pass_watch_news(params)
 
     def report_progress(self, progress: wire.Progress) -> None:
         """Report progress and restart the timeout."""
-        if self._question:
-            self._question.left_s = self._timeout_s
+        if self._server_requests:
+            self._left_s = self._timeout_s
         else:
             self.deadline = trio.current_time() + self._timeout_s
         if self._observer.on_progress:
@@ -85,52 +105,65 @@ class PendingRequest(ABC):
         if self._observer.on_watch:
             self._observer.on_watch(news)
 
-    def open_question(self) -> Question:
-        """Open a question of the page; the timeout is suspended until it is answered.
+    def open_server_request(self, raw_id: bytes, request: ServerRequest) -> OpenServerRequest:
+        """Open a request to the client; the timeout is suspended while any is open.
 
         Raises:
-            CallError: no user can be asked now.
+            CallError: the client does not support it, or too many are open.
         """
-        if self._observer.on_question is None:
-            text = "this MCP client cannot ask the user: the page gets no answer"
-            raise CallError(Code.METHOD_NOT_FOUND, text, handed=False)
-        if self._question:
-            text = "another question of this call is open: ask again when it is answered"
+        self._observer.support.check(request)
+        if self._observer.on_request is None:
+            raise CallError(Code.METHOD_NOT_FOUND, "this MCP client takes no requests now", handed=False)
+        if len(self._server_requests) >= MAX_OPEN or raw_id in self._server_requests:
+            text = f"{MAX_OPEN} requests of this call are open: ask again when one is answered"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
-        self._question = Question(self._observer.on_question, self.deadline - trio.current_time())
-        self.deadline = math.inf
-        return self._question
+        if not self._server_requests:
+            self._left_s, self.deadline = self.deadline - trio.current_time(), math.inf
+        opened = OpenServerRequest(self._observer.on_request, request)
+        self._server_requests[raw_id] = opened
+        return opened
 
-    async def ask_user(self, question: Question, asked: wire.ElicitConfirmation) -> bytes:
-        """Ask the user; return an MCP ElicitResult (JSON).
+    async def answer_server_request(self, raw_id: bytes, opened: OpenServerRequest) -> bytes:
+        """Send an open request to the client and return its result (JSON).
 
         Raises:
-            CallError: there is no answer. `handed` is true if the user may have been asked.
+            CallError: there is no result. `handed` is true if the user may have been asked.
         """
         try:
-            with question.scope, trio.move_on_after(QUESTION_S):
-                return await question.on_question(asked)
+            with opened.scope, trio.move_on_after(SERVER_REQUEST_S):
+                return await opened.on_request(opened.request)
         except CallError:
             raise
         except Exception:  # noqa: BLE001  (the link has other calls to serve)
-            _log.exception("a question of a page could not be put")
-            raise CallError(Code.INTERNAL_ERROR, "the question could not be put", handed=True) from None
+            _log.exception("a server request failed")
+            raise CallError(Code.INTERNAL_ERROR, "the request could not be sent", handed=True) from None
         finally:
-            self._question = None
-            self.deadline = trio.current_time() + question.left_s
-            self._deadlines.note_earlier(self)
-        if question.scope.cancelled_caught:
-            raise CallError(Code.GONE, "the call that asked has ended", handed=True)
-        raise CallError(Code.TIMED_OUT, f"the user did not answer within {QUESTION_S:g} s", handed=True)
+            del self._server_requests[raw_id]
+            if not self._server_requests:
+                self.deadline = trio.current_time() + self._left_s
+                self._deadlines.note_earlier(self)
+        if opened.scope.cancelled_caught:
+            what = "the page has cancelled it" if opened.is_withdrawn else "the call that asked has ended"
+            raise CallError(Code.GONE, what, handed=True)
+        text = f"the client did not answer within {SERVER_REQUEST_S:g} s"
+        raise CallError(Code.TIMED_OUT, text, handed=True)
+
+    def cancel_server_request(self, raw_id: bytes) -> None:
+        """Cancel a request, if it is open: the page does not want its result any more."""
+        if opened := self._server_requests.get(raw_id):
+            opened.is_withdrawn = True
+            opened.scope.cancel()
 
 
-class Question:
-    """A page's question that is open."""
+class OpenServerRequest:
+    """A request to the client that is open."""
 
-    def __init__(self, on_question: OnQuestion, left_s: float) -> None:
-        self.on_question = on_question
-        self.left_s = left_s
+    def __init__(self, on_request: OnRequest, request: ServerRequest) -> None:
+        self.on_request = on_request
+        self.request = request
         self.scope = trio.CancelScope()
+        self.is_withdrawn = False
+        """True if the page has cancelled it."""
 
 
 class HasDeadline(Protocol):

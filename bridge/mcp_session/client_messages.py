@@ -8,11 +8,12 @@ package, which says what is wrong with it, if anything is. The shapes are those 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from bridge.hub.primitives.server_request import ClientSupport
 from native_host.protocol import jsonrpc
 
 MAX_DEPTH = 190
@@ -53,15 +54,6 @@ class Elicitation(msgspec.Struct):
     url: dict[str, Any] | None = None
 
 
-class CanAsk(NamedTuple):
-    """Server requests that a client supports."""
-
-    person: bool = False
-    model: bool = False
-    roots: bool = False
-    """Roots: the directories that the client works in."""
-
-
 class _Roots(msgspec.Struct, rename="camel"):
     list_changed: bool | None = None
 
@@ -82,11 +74,16 @@ class Capabilities(msgspec.Struct):
     tasks: None = None
 
     @property
-    def can_ask(self) -> CanAsk:
+    def support(self) -> ClientSupport:
         """Return the supported server requests; elicitation without a mode means forms."""
-        asks = self.elicitation
-        shows_forms = asks is not None and (asks.form is not None or asks.url is None)
-        return CanAsk(shows_forms, self.sampling is not None, self.roots is not None)
+        asks, sampling = self.elicitation, self.sampling
+        return ClientSupport(
+            elicitation=asks is not None and (asks.form is not None or asks.url is None),
+            elicitation_url=asks is not None and asks.url is not None,
+            sampling=sampling is not None,
+            sampling_tools=sampling is not None and sampling.tools is not None,
+            roots=self.roots is not None,
+        )
 
 
 class Meta(msgspec.Struct, frozen=True):

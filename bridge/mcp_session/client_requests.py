@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,12 +16,13 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, OnProgress
-from bridge.mcp_session import call_results, elicitation
+from bridge.mcp_session import call_results
+from bridge.mcp_session.call_observer import make_observer
 from bridge.mcp_session.call_results import Parts
-from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.client_writer import Client, make_notification
 from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
 from bridge.mcp_session.request_errors import prompt_error, read_error
@@ -28,8 +30,6 @@ from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
-QUESTION = "question"
-"""The one input request of a call, and the key of the answer in its retry."""
 BEHIND_BYTES = 64 * 1024
 """While a client has left so much unread, it gets no reports of progress."""
 
@@ -56,12 +56,12 @@ class ClientRequest(NamedTuple):
     arguments: Arguments
     client: Client
     """Gets what concerns this request, apart from its answer."""
-    can_ask: CanAsk
+    support: ClientSupport
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
     state: str | None = None
-    given: bytes | None = None
-    """Answer of the client or its user: an MCP result as JSON."""
+    responses: Mapping[str, bytes] = MappingProxyType({})
+    """MCP results (JSON) of the client or its user, by the keys of the requests."""
     notify_updated: Callable[[str], None] = lambda _: None
     """Notifies the client that the resource of a URI has changed."""
 
@@ -70,12 +70,19 @@ class ClientRequests:
     """Runs such requests of one session, in the way of their protocol era."""
 
     def __init__(
-        self, router: Router, session: Session, suspended: SuspendedCalls, server_requests: ServerRequests
+        self,
+        router: Router,
+        session: Session,
+        suspended: SuspendedCalls,
+        server_requests: ServerRequests,
+        client: Client,
     ) -> None:
+        """`client` gets what concerns the session as a whole."""
         self._router = router
         self._session = session
         self._suspended = suspended
         self._server_requests = server_requests
+        self._client = client
 
     def begin(
         self, kind: Kind, era: Era, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
@@ -105,14 +112,18 @@ class ClientRequests:
         self, kind: Kind, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
         ask = partial(self._server_requests.send_request, asked.client)
-        observer = elicitation.make_observer(asked.can_ask, ask, _progress_reporter(asked))
+        observer = make_observer(asked.support, ask, _progress_reporter(asked), self._notify_elicited)
         return self._run(kind, Era.HANDSHAKE, asked, on_answer, observer)
+
+    def _notify_elicited(self, elicitation_id: str) -> None:
+        params = {"elicitationId": elicitation_id}
+        self._client.write(make_notification("notifications/elicitation/complete", params))
 
     def _begin_suspendable(
         self, kind: Kind, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
         report = _progress_reporter(asked)
-        if not kind.may_be_suspended or (asked.state is None and not any(asked.can_ask)):
+        if not kind.may_be_suspended or (asked.state is None and not any(asked.support)):
             return self._run(kind, Era.STATELESS, asked, on_answer, CallObserver(report))
         request = Request(kind.method, asked.name, asked.arguments)
 
@@ -124,9 +135,9 @@ class ClientRequests:
             )
 
         if asked.state is not None:
-            return self._suspended.resume(asked.state, request, asked.given, on_turn, report)
+            return self._suspended.resume(asked.state, request, asked.responses, on_turn, report)
         begin = partial(kind.begin, self._router, self._session, asked)
-        return self._suspended.begin(request, begin, on_turn, report, can_ask=asked.can_ask)
+        return self._suspended.begin(request, begin, on_turn, report, support=asked.support)
 
     def _run(
         self,
@@ -283,7 +294,7 @@ def _progress_reporter(asked: ClientRequest) -> OnProgress | None:
 
 
 def _input_required(suspension: InputRequired) -> Parts:
-    """Return a result that contains a question; the client repeats its call with the answer."""
-    asked = {QUESTION: {"method": suspension.question.method, "params": suspension.question.params}}
+    """Return a result that contains server requests; the client repeats its call with the results."""
+    asked = {key: {"method": each.method, "params": each.params} for key, each in suspension.requests.items()}
     members = {"resultType": "input_required", "inputRequests": asked, "requestState": suspension.state}
     return call_results.make_result(Era.STATELESS, members)

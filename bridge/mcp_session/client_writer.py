@@ -67,7 +67,7 @@ def make_failure(raw_id: bytes, code: int, message: str, data: Mapping[str, Any]
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (raw_id or jsonrpc.NULL_ID, error)
 
 
-def make_request(raw_id: bytes, method: str, params: Mapping[str, Any]) -> bytes:
+def make_request(raw_id: bytes, method: str, params: Mapping[str, Any] | msgspec.Raw) -> bytes:
     """Return a server request."""
     return _encode_line({"jsonrpc": "2.0", "id": msgspec.Raw(raw_id), "method": method, "params": params})
 

@@ -1,25 +1,20 @@
-"""Elicitation: forms, their limits, and the answers of users."""
+"""Elicitation: forms and addresses for the user, their limits, and the answers of users."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bridge.errors import CallError
-from bridge.hub.transport import CallObserver, OnProgress, Prompt
-from bridge.mcp_session.client_messages import CanAsk, ElicitResult
-from bridge.mcp_session.sampling_and_roots import RootsRequest, SamplingRequest
+from bridge.mcp_session.client_messages import ElicitResult
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, is_single_line, single_line
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
 
 MAX_FORM_BYTES = 64 * 1024
-MAX_QUESTIONS = 20
-"""Questions of one call: its timeout is suspended while a question is open."""
 MAX_DESCRIPTION = 500
 MAX_VALUE = 300
 """Characters of a name or a value in a form."""
@@ -59,30 +54,37 @@ class ElicitationRequest(NamedTuple):
         return make_elicit_result(found.action, found.content)
 
 
-Asked = ElicitationRequest | SamplingRequest | RootsRequest
-Ask = Callable[[Asked], Awaitable[bytes]]
-"""Puts a question in the way of the client's era; what `read` makes of the answer. As `OnQuestion`."""
+class UrlElicitation(NamedTuple):
+    """Elicitation request: a message and an address for the user to open. mcpb never opens it."""
 
+    message: str
+    url: str
+    elicitation_id: str
+    """Empty since MCP 2026-07-28, which has none."""
 
-def make_observer(can_ask: CanAsk, ask: Ask, on_progress: OnProgress | None) -> CallObserver:
-    """Return the observer of one call, which may ask MAX_QUESTIONS times within the client's capabilities."""
-    put = _limit_questions(ask)
+    @property
+    def method(self) -> str:
+        """Method of the server request."""
+        return "elicitation/create"
 
-    async def ask_person(asked: wire.ElicitConfirmation) -> bytes:
-        return await put(read_form(asked))
+    @property
+    def failure(self) -> str:
+        """Error text if the client has no answer."""
+        return "the MCP client failed to ask the user"
 
-    async def ask_model(prompt: Prompt) -> bytes:
-        return await put(SamplingRequest(prompt))
+    @property
+    def params(self) -> dict[str, Any]:
+        """Params of the server request."""
+        named = {"elicitationId": self.elicitation_id} if self.elicitation_id else {}
+        return {"mode": "url", "message": self.message, "url": self.url, **named}
 
-    async def list_roots() -> list[str]:
-        return msgspec.json.decode(await put(RootsRequest()), type=list[str])
+    def read_result(self, result: bytes) -> bytes:
+        """Decode the client's result; return an MCP ElicitResult without content, as JSON.
 
-    return CallObserver(
-        on_progress,
-        ask_person if can_ask.person else None,
-        on_prompt=ask_model if can_ask.model else None,
-        on_roots=list_roots if can_ask.roots else None,
-    )
+        Raises:
+            msgspec.DecodeError: it is not an ElicitResult.
+        """
+        return msgspec.json.encode({"action": msgspec.json.decode(result, type=ElicitResult).action})
 
 
 def read_form(asked: wire.ElicitConfirmation) -> ElicitationRequest:
@@ -104,21 +106,6 @@ def read_form(asked: wire.ElicitConfirmation) -> ElicitationRequest:
         return ElicitationRequest(asked.message, _check_part(msgspec.json.decode(raw)))
     except (msgspec.DecodeError, RecursionError) as error:
         raise _form_error(describe_problem(error)) from None
-
-
-def _limit_questions(ask: Ask) -> Ask:
-    """Limit one call to MAX_QUESTIONS; further ones raise a CallError."""
-    left = MAX_QUESTIONS
-
-    async def ask_within(asked: Asked) -> bytes:
-        nonlocal left
-        if left == 0:
-            text = f"a call may ask {MAX_QUESTIONS} times: it has to do without more answers"
-            raise CallError(Code.RATE_LIMITED, text, handed=False)
-        left -= 1
-        return await ask(asked)
-
-    return ask_within
 
 
 def make_elicit_result(

@@ -1,18 +1,20 @@
-"""Calls suspended with `input_required`: each waits for a retry with the client's answer (MCP 2026-07-28).
+"""Calls suspended with `input_required`: each waits for a retry with the client's responses (MCP 2026-07-28).
 
-The result of a call can be a question: the client asks its user and repeats the call with the answer. The
-suspended call continues meanwhile, and the retry resumes it without running anything again. Without a retry
-in time the call is cancelled. A random state identifies the call, which stays bound to its document, whatever
-its name stands for by then.
+The result of a call can be server requests: the client answers them and repeats the call with their results.
+Requests within COLLECT_S of the first one share one suspension. The suspended call continues meanwhile, and
+the retry resumes it without running anything again; it may answer some of the requests, and the others are
+sent again. Without a retry in time the call is cancelled. A random state identifies the call, which stays
+bound to its document, whatever its name stands for by then.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
@@ -24,14 +26,15 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
-from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
-from bridge.mcp_session import elicitation
-from bridge.mcp_session.client_messages import CanAsk
-from bridge.mcp_session.elicitation import Asked, ElicitationRequest
+from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ClientSupport
+from bridge.hub.transport import CallObserver, OnProgress
+from bridge.mcp_session.call_observer import Asked, make_observer
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 MAX_SUSPENDED = 16
+COLLECT_S = 0.02
+"""Seconds after the first server request in which others join its suspension."""
 LAST_WORDS_S = 1.0
 """Seconds that a page has between the missing answer and the cancellation."""
 _STATE_BYTES = 16
@@ -40,10 +43,11 @@ _log = logging.getLogger(__name__)
 
 
 class InputRequired(NamedTuple):
-    """Suspension of a call: `SuspendedCalls.resume` continues it with this state and the client's answer."""
+    """Suspension of a call: `SuspendedCalls.resume` continues it with this state and its responses."""
 
     state: str
-    question: Asked
+    requests: Mapping[str, Asked]
+    """By keys; a key is used again once its request has its result."""
 
 
 class Request(NamedTuple):
@@ -68,11 +72,13 @@ class RetryError(Exception):
 
 
 class SuspendedCalls:
-    """Calls of one session that a server request can suspend."""
+    """Calls of one session that server requests can suspend."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._suspended: dict[str, _Call] = {}
+        self._collecting: set[_Call] = set()
+        """Calls that are suspended as soon as their further requests have come."""
 
     def begin(
         self,
@@ -81,31 +87,29 @@ class SuspendedCalls:
         on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
         *,
-        can_ask: CanAsk,
+        support: ClientSupport,
     ) -> Operation:
-        """Run a call until it has its result or a question. Cancelling cancels the call.
+        """Run a call until it has its result or a server request. Cancelling cancels the call.
 
         Only a call that began with `on_progress` reports progress, then and when it is resumed.
         """
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress)
         on_report = call.report if on_progress else None
-        call.comes_from(
-            begin(call.end, elicitation.make_observer(can_ask, partial(self._suspend_call, call), on_report))
-        )
+        call.comes_from(begin(call.end, make_observer(support, partial(self._send_request, call), on_report)))
         return turn
 
     def resume(
         self,
         state: str,
         request: Request,
-        answer: bytes | None,
+        responses: Mapping[str, bytes],
         on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
     ) -> Operation:
-        """Answer the question of a suspended call and go on as `begin` does; without its answer, ask again.
+        """Answer requests of a suspended call and go on as `begin` does; without any answer, ask again.
 
-        `answer` is an MCP result as JSON.
+        `responses` are MCP results as JSON, by the keys of the requests.
 
         Raises:
             RetryError: no call is suspended under this state, or the request names another call.
@@ -115,42 +119,59 @@ class SuspendedCalls:
             # The text holds for every unknown state, so that none has to be remembered.
             raise RetryError(
                 "The question is closed: it was answered already, or not answered within "
-                f"{QUESTION_S:g} s and its call was cancelled. Its call may have run, and was not started "
-                "again: look at the page before you repeat it, without requestState."
+                f"{SERVER_REQUEST_S:g} s and its call was cancelled. Its call may have run, and was not "
+                "started again: look at the page before you repeat it, without requestState."
             )
         if not call.request.is_same_as(request):
             raise RetryError(
                 "requestState belongs to another call, and nothing was run. Repeat that call with the same "
                 "name and arguments, or make this one without requestState."
             )
-        given = _read_given(call.question, answer)
-        if given is None:
-            on_turn(InputRequired(state, call.question))
+        if call.open and not call.answer_requests(responses) and not call.ended.is_set():
+            on_turn(InputRequired(state, call.asked))
             return FINISHED
         del self._suspended[state]
         turn = call.take_turn(on_turn, on_progress)
-        call.answer(given)
+        call.resume()
+        if call.is_awaited and call.open:
+            self._collect_requests(call)
         return turn
 
-    async def _suspend_call(self, call: _Call, question: Asked) -> bytes:
-        if not call.is_awaited:
+    async def _send_request(self, call: _Call, asked: Asked) -> bytes:
+        if call.is_awaited:
+            self._collect_requests(call)
+        elif call not in self._suspended.values() or trio.current_time() >= call.expires_at:
             raise CallError(Code.GONE, "the client does not wait for this call any more", handed=False)
-        if len(self._suspended) >= MAX_SUSPENDED:
-            text = f"{MAX_SUSPENDED} questions of this client wait for an answer: ask again later"
+        opened = _OpenRequest(asked)
+        key = call.open_request(opened)
+        try:
+            await opened.answered.wait()
+        finally:
+            call.open.pop(key, None)
+        return opened.result
+
+    def _collect_requests(self, call: _Call) -> None:
+        """Suspend a call after COLLECT_S."""
+        if call in self._collecting:
+            return
+        if len(self._suspended) + len(self._collecting) >= MAX_SUSPENDED:
+            text = f"{MAX_SUSPENDED} calls of this client wait for an answer: ask again later"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
+        self._collecting.add(call)
+        self._nursery.start_soon(self._suspend_call, call)
+
+    async def _suspend_call(self, call: _Call) -> None:
+        """End the turn of a call with its open requests; cancel it without a retry, or discard its result."""
+        await trio.sleep(COLLECT_S)
+        self._collecting.discard(call)
+        if not call.is_awaited or not call.open:
+            return
         state = secrets.token_urlsafe(_STATE_BYTES)
         self._suspended[state] = call
-        call.ask(state, question)
-        self._nursery.start_soon(self._expire_call, call, state)
-        await call.answered.wait()
-        return call.given
-
-    async def _expire_call(self, call: _Call, state: str) -> None:
-        """Cancel a call without a retry, or discard its result."""
-        answered = call.answered
+        resumed = call.suspend(state)
         with trio.move_on_at(call.expires_at):
-            await answered.wait()
-        if not answered.is_set() and not call.ended.is_set():
+            await resumed.wait()
+        if not resumed.is_set() and not call.ended.is_set():
             with trio.move_on_after(LAST_WORDS_S):
                 await call.ended.wait()
         if self._suspended.pop(state, None):
@@ -164,16 +185,26 @@ class SuspendedCalls:
         self._suspended.clear()
 
 
+class _OpenRequest:
+    """A server request without its result."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.opened_at = trio.current_time()
+        self.answered = trio.Event()
+        self.result = b""
+
+
 class _Call:
     """A call, and what passes between it and the messages of the client about it."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.question: Asked = ElicitationRequest("", {})
+        self.open: dict[str, _OpenRequest] = {}
+        """Server requests without a result, by their keys."""
         self.expires_at = -math.inf
-        self.answered = trio.Event()
-        self.given = b""
         self.ended = trio.Event()
+        self._resumed = trio.Event()
         self._operation: Operation = FINISHED
         self._outcome: Outcome | None = None
         self._turn: _Turn | None = None
@@ -188,6 +219,11 @@ class _Call:
     def is_awaited(self) -> bool:
         """A message of the client waits for what comes next."""
         return self._turn is not None
+
+    @property
+    def asked(self) -> Mapping[str, Asked]:
+        """Return the open requests as the client receives them."""
+        return {key: each.asked for key, each in self.open.items()}
 
     def take_turn(
         self, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
@@ -210,17 +246,35 @@ class _Call:
         if self._turn and self._turn.on_progress:
             self._turn.on_progress(progress)
 
-    def ask(self, state: str, question: Asked) -> None:
-        """End the turn with a question."""
-        self.question = question
-        self.expires_at = trio.current_time() + QUESTION_S
-        self.answered = trio.Event()
-        self.end_turn(InputRequired(state, question))
+    def open_request(self, opened: _OpenRequest) -> str:
+        """Add a server request and return its key."""
+        key = next(key for key in _keys() if key not in self.open)
+        self.open[key] = opened
+        return key
 
-    def answer(self, given: bytes) -> None:
+    def answer_requests(self, responses: Mapping[str, bytes]) -> bool:
+        """Close the requests that a response fits; return whether there was one."""
+        read = {
+            key: result
+            for key, each in self.open.items()
+            if (result := _read_response(each, responses.get(key)))
+        }
+        for key, result in read.items():
+            opened = self.open.pop(key)
+            opened.result = result
+            opened.answered.set()
+        return bool(read)
+
+    def suspend(self, state: str) -> trio.Event:
+        """End the turn with the open requests; return the event of its retry."""
+        self.expires_at = min(each.opened_at for each in self.open.values()) + SERVER_REQUEST_S
+        self._resumed = trio.Event()
+        self.end_turn(InputRequired(state, self.asked))
+        return self._resumed
+
+    def resume(self) -> None:
         """Let the call go on; it may have ended meanwhile."""
-        self.given = given
-        self.answered.set()
+        self._resumed.set()
         if self._outcome is not None:
             self.end_turn(self._outcome)
             self._outcome = None
@@ -256,14 +310,20 @@ class _Turn:
             self._call.cancel()
 
 
-def _read_given(question: Asked, answer: bytes | None) -> bytes | None:
-    """Return the client's answer; None if it does not fit the question."""
-    if answer is None:
-        return None
+def _keys() -> Iterator[str]:
+    yield "question"
+    for number in itertools.count(2):
+        yield f"question-{number}"
+
+
+def _read_response(opened: _OpenRequest, response: bytes | None) -> bytes:
+    """Return the client's result; empty if it does not fit the request."""
+    if response is None:
+        return b""
     try:
-        return question.read_result(answer)
+        return opened.asked.read_result(response)
     except msgspec.DecodeError:
-        return None
+        return b""
 
 
 def _sort_arguments(arguments: Arguments) -> str:

@@ -17,6 +17,7 @@ from bridge.mcp_session import call_results
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.client_requests import ClientRequests
+from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.input_required import SuspendedCalls
 from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
@@ -160,10 +161,10 @@ class McpServer:
         return self._router.input_schema(self._session, tool)
 
     def make_client_requests(
-        self, suspended: SuspendedCalls, server_requests: ServerRequests
+        self, suspended: SuspendedCalls, server_requests: ServerRequests, client: Client
     ) -> ClientRequests:
         """Return the runner of this session's requests."""
-        return ClientRequests(self._router, self._session, suspended, server_requests)
+        return ClientRequests(self._router, self._session, suspended, server_requests, client)
 
 
 def _make_page(

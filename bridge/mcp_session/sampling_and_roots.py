@@ -1,80 +1,64 @@
-"""Sampling and roots requests to the MCP client."""
+"""Sampling and roots requests to the MCP client. Params and results pass unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
-from bridge.hub.transport import Prompt
+from native_host.protocol.wire import RawOrUnset
 
 
-class SamplingRequest(NamedTuple):
+class SamplingRequest:
     """Request of a completion from the client's model."""
 
-    prompt: Prompt
+    method = "sampling/createMessage"
+    failure = "the MCP client's model did not answer"
 
-    @property
-    def method(self) -> str:
-        """Method of the server request."""
-        return "sampling/createMessage"
-
-    @property
-    def failure(self) -> str:
-        """Error text if the client has no answer."""
-        return "the MCP client's model did not answer"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Params of the server request."""
-        asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in self.prompt.messages]
-        return {"messages": asked, "systemPrompt": self.prompt.system, "maxTokens": self.prompt.max_tokens}
+    def __init__(self, params: RawOrUnset) -> None:
+        """`params` are MCP's CreateMessageRequestParams."""
+        self.params: Any = {} if params is msgspec.UNSET else params
 
     def read_result(self, result: bytes) -> bytes:
-        """Decode the client's result; return the model's text.
+        """Return the client's result as it is.
 
         Raises:
-            msgspec.DecodeError: it has no text.
+            msgspec.DecodeError: it is not a CreateMessageResult.
         """
-        return msgspec.json.decode(result, type=_SamplingResult).content.text.encode()
+        msgspec.json.decode(result, type=_SamplingResult)
+        return result
 
 
 class RootsRequest:
     """Request of the directories that the client works in."""
 
     method = "roots/list"
-    failure = "the MCP client did not tell its roots"
-    params: Mapping[str, Any] = {}
+    failure = "the MCP client did not list its roots"
+    params: Any = msgspec.Raw(b"{}")
 
     def read_result(self, result: bytes) -> bytes:
-        """Decode the client's result; return the URIs as a JSON array.
+        """Return the client's result as it is.
 
         Raises:
-            msgspec.DecodeError: it has no roots.
+            msgspec.DecodeError: it is not a ListRootsResult.
         """
-        told = msgspec.json.decode(result, type=_Roots).roots
-        return msgspec.json.encode([root.uri for root in told[:MAX_ROOTS]])
+        msgspec.json.decode(result, type=_RootsResult)
+        return result
 
 
-MAX_ROOTS = 64
-
-
-class _Words(msgspec.Struct, tag_field="type", tag="text"):
-    text: str
+class _Block(msgspec.Struct):
+    type: str
 
 
 class _SamplingResult(msgspec.Struct):
-    """A CreateMessageResult whose content is one text."""
-
-    content: _Words
+    role: Literal["assistant", "user"]
+    content: _Block | list[_Block]
+    model: str
 
 
 class _Root(msgspec.Struct):
     uri: str
 
 
-class _Roots(msgspec.Struct):
-    """A ListRootsResult."""
-
+class _RootsResult(msgspec.Struct):
     roots: list[_Root]

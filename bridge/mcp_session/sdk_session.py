@@ -45,15 +45,15 @@ from pydantic import ValidationError
 from bridge.errors import CallError, ProtocolError, to_mcp
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.primitives.pagination import BadCursorError
+from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import ListKind
 from bridge.hub.tool_schema import Era
-from bridge.mcp_session import call_results, client_writer, elicitation
+from bridge.mcp_session import call_results, client_writer
 from bridge.mcp_session.call_results import Parts
-from bridge.mcp_session.client_messages import CanAsk, Implementation
+from bridge.mcp_session.client_messages import Implementation
 from bridge.mcp_session.client_requests import (
     PROMPT_COMPLETE,
     PROMPT_GET,
-    QUESTION,
     RESOURCE_READ,
     RESOURCE_SUBSCRIBE,
     TEMPLATE_COMPLETE,
@@ -367,10 +367,10 @@ class SdkSession:
             name,
             arguments,
             asked.client if asked else self._client,
-            _can_ask(ctx),
+            _support_of(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
             state=params.request_state if isinstance(params, _Suspendable) else None,
-            given=_find_given(params) if isinstance(params, _Suspendable) else None,
+            responses=_find_responses(ctx) if isinstance(params, _Suspendable) else {},
             notify_updated=self._updates.write,
         )
 
@@ -504,22 +504,24 @@ def _era_of(ctx: _Context) -> Era:
     return Era.STATELESS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else Era.HANDSHAKE
 
 
-def _can_ask(ctx: _Context) -> CanAsk:
+def _support_of(ctx: _Context) -> ClientSupport:
     declared = ctx.session.client_capabilities
     if declared is None:
-        return CanAsk()
-    asks = declared.elicitation
-    shows_forms = asks is not None and (asks.form is not None or asks.url is None)
-    return CanAsk(shows_forms, declared.sampling is not None, declared.roots is not None)
+        return ClientSupport()
+    asks, sampling = declared.elicitation, declared.sampling
+    return ClientSupport(
+        elicitation=asks is not None and (asks.form is not None or asks.url is None),
+        elicitation_url=asks is not None and asks.url is not None,
+        sampling=sampling is not None,
+        sampling_tools=sampling is not None and sampling.tools is not None,
+        roots=declared.roots is not None,
+    )
 
 
-def _find_given(params: _Suspendable) -> bytes | None:
-    found = (params.input_responses or {}).get(QUESTION)
-    if isinstance(found, types.ElicitResult):
-        return elicitation.make_elicit_result(found.action, found.content)
-    if isinstance(found, types.CreateMessageResult | types.ListRootsResult):
-        return found.model_dump_json(by_alias=True, exclude_none=True).encode()
-    return None
+def _find_responses(ctx: _Context) -> dict[str, bytes]:
+    """Return the results in a retry, as the client wrote them: the package has validated them."""
+    found = (ctx.params or {}).get("inputResponses") or {}
+    return {key: json.dumps(result).encode() for key, result in found.items()}
 
 
 def _rejected_field(error: ValidationError) -> str:

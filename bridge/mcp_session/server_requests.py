@@ -12,9 +12,9 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
+from bridge.mcp_session.call_observer import Asked
 from bridge.mcp_session.client_messages import Answer
 from bridge.mcp_session.client_writer import Client, make_notification, make_request
-from bridge.mcp_session.elicitation import Asked
 from native_host.protocol.wire import Code
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class ServerRequests:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._open: dict[bytes, ServerRequest] = {}
+        self._open: dict[bytes, _OpenRequest] = {}
 
     async def send_request(self, client: Client, asked: Asked) -> bytes:
         """Send a request and return its result for the page. Cancellation cancels the request.
@@ -36,7 +36,7 @@ class ServerRequests:
         Raises:
             CallError: the client answered with an error; report it to the page.
         """
-        question = ServerRequest(asked)
+        question = _OpenRequest(asked)
         raw_id = b'"question-%d"' % next(self._numbers)
         self._open[raw_id] = question
         client.write(make_request(raw_id, asked.method, asked.params))
@@ -67,7 +67,7 @@ class ServerRequests:
             question.answered.set()
 
 
-class ServerRequest:
+class _OpenRequest:
     """An open request to the client, and its result."""
 
     def __init__(self, asked: Asked) -> None:

@@ -53,7 +53,6 @@ from bridge.mcp_session.client_messages import (
 from bridge.mcp_session.client_requests import (
     PROMPT_COMPLETE,
     PROMPT_GET,
-    QUESTION,
     RESOURCE_READ,
     RESOURCE_SUBSCRIBE,
     TEMPLATE_COMPLETE,
@@ -100,7 +99,7 @@ class McpSession:
         self._client = client
         self._nursery = nursery
         self._server_requests = ServerRequests()
-        self._client_requests = server.make_client_requests(suspended, self._server_requests)
+        self._client_requests = server.make_client_requests(suspended, self._server_requests, client)
         self._updates = ResourceUpdates(client, nursery)
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
@@ -280,14 +279,16 @@ class McpSession:
         asked = ClientRequest(
             *_subject_of(message),
             client,
-            can.can_ask,
+            can.support,
             progress_token=bytes(message.params.meta.progress_token),
             notify_updated=self._updates.write,
         )
         if isinstance(message, CallTool | ReadResource | GetPrompt):
-            response = (message.params.input_responses or {}).get(QUESTION)
-            given = elicitation.make_elicit_result(response.action, response.content) if response else None
-            asked = asked._replace(state=message.params.request_state, given=given)
+            responses = {
+                key: elicitation.make_elicit_result(each.action, each.content)
+                for key, each in (message.params.input_responses or {}).items()
+            }
+            asked = asked._replace(state=message.params.request_state, responses=responses)
         opened = _Open(self.requests, bytes(message.id), client, is_call=True)
         opened.waits_for(self._client_requests.begin(kind, era, asked, opened.answer))
 

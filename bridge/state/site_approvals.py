@@ -29,7 +29,7 @@ from native_host.system.private_files import (
 )
 
 HOUR_S = 3600
-WORDS = ("read", "act", "page-tools", "upload")
+WORDS = ("read", "act", "page-tools", "upload", "sampling", "roots")
 """Actions that a site can be approved for. Later versions add words; unknown words in the file do nothing."""
 STORED_CHOICES = ("hour", "client", "always")
 """Choices of an approval prompt that last longer than the session."""

@@ -395,10 +395,15 @@ class CdpEvent(Wire, kw_only=True):
 
 
 class ElicitConfirmation(Wire, kw_only=True):
-    """A page's question to the person behind the call; answered with an MCP ElicitResult."""
+    """A page's question to the user of the call; answered with an MCP ElicitResult."""
 
     message: str
     requested_schema: RawOrUnset = msgspec.UNSET
+    mode: Literal["form", "url"] = "form"
+    url: str = ""
+    """Address that the user is to open, in the mode `url`."""
+    elicitation_id: str = ""
+    """The page's own id, which its `notifications/elicitation/complete` names."""
 
 
 class Watching(Wire, kw_only=True):
@@ -417,6 +422,13 @@ class PageRequest(Wire, kw_only=True):
 
     method: str
     params: RawOrUnset = msgspec.UNSET
+
+
+class CancelledRequest(Wire, kw_only=True):
+    """The page has cancelled a request of its own; it is still answered, with GONE."""
+
+    id: str
+    """Id of the extension's request."""
 
 
 # ── Requests of a client to the extension ───────────────────────────────────────────────────────────────────
@@ -774,6 +786,7 @@ METHODS: dict[str, Method] = {
         Method("browser/resourceUpdated", "extension → asker", ResourceUpdated),
         Method("browser/elicitConfirmation", "extension → asker", ElicitConfirmation, Anything),
         Method("browser/pageRequest", "extension → asker", PageRequest, Anything),
+        Method("browser/cancelled", "extension → asker", CancelledRequest),
         Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
         Method("browser/callTool", "client → extension", CallTool, Anything),
         Method("browser/mcp", "client → extension", PageMcp, Executed),

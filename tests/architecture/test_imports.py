@@ -103,6 +103,7 @@ WITH_IO = {
     "bridge/hub/consent/approval_prompts.py": "has deadlines",
     "bridge/hub/consent/doubt_prompts.py": "waits for the user",
     "bridge/hub/primitives/resource_subscriptions.py": "waits for updates",
+    "bridge/hub/primitives/page_requests.py": "draws ids",
 }
 """Modules of SANS_IO's folders that wait, or read a clock."""
 

@@ -51,7 +51,7 @@ def test_configuration_is_collected_with_defaults_and_limits() -> None:
     assert keys["http"]["properties"]["port"]["default"] == 3456
     assert keys["policy"]["properties"]["tools"]["items"]["properties"]["origin"]["default"] == "*"
     assert found["shortcuts.toml [[shortcut]]"]["required"] == ["name", "step"]
-    assert found["approvals.json"]["words"] == ["act", "page-tools", "read", "upload"]
+    assert found["approvals.json"]["words"] == ["act", "page-tools", "read", "roots", "sampling", "upload"]
 
 
 def test_variables_of_settings_constants_and_shell_scripts_are_collected() -> None:

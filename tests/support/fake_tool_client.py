@@ -18,6 +18,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Record
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
+from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import CallObserver, DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.site_approvals import Approvals
@@ -102,7 +103,7 @@ class PlayedTools:
         return await self.call_as(self.session, name, **arguments)
 
     async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
-        caller = CallObserver(self.progress.append, self._ask if self.person else None)
+        caller = CallObserver(self.progress.append, self._ask if self.person else None, FORMS)
         raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
@@ -119,8 +120,9 @@ class PlayedTools:
         """What the browser was asked, by method."""
         return [asked.params for asked in self.transport.asked if asked.method == method]
 
-    async def _ask(self, question: wire.ElicitConfirmation) -> bytes:
+    async def _ask(self, question: ServerRequest) -> bytes:
         assert self.person
+        assert isinstance(question, wire.ElicitConfirmation)
         self.questions.append(question)
         return msgspec.json.encode(await self.person(question))
 

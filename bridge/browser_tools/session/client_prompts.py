@@ -21,17 +21,37 @@ from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import Kind, PromptRequest
-from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress, Prompt
+from bridge.hub.primitives.server_request import ROOTS, SAMPLING, SERVER_REQUEST_S
+from bridge.hub.transport import CallObserver, OnProgress
 from native_host.protocol import wire
 
 SAMPLE_S = 45.0
 """Seconds for a client's model; the client may show the user the prompt first."""
 ROOTS_S = 5.0
 """Seconds for a client to list its roots."""
+MAX_ROOTS = 64
 _REMARK_STEP = 0.001
 """Progress of a message that has none of its own."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _SamplingResult(msgspec.Struct):
+    """CreateMessageResult whose content is one text."""
+
+    content: _Text
+
+
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _RootsResult(msgspec.Struct):
+    roots: list[_Root]
 
 
 @dataclass
@@ -71,26 +91,26 @@ class ClientPrompts:
     @property
     def supports_elicitation(self) -> bool:
         """Return whether the client can ask the user."""
-        return self.caller.on_question is not None
+        return self.caller.supports_elicitation
 
     async def ask_user(self, message: str, schema: dict[str, Any] | None = None) -> Any:
         """Ask the user a question and return an MCP ElicitResult (`action`, `content`).
 
         Raises:
-            ToolError: the client cannot ask, or the user did not answer within QUESTION_S; return it to the
-                client.
+            ToolError: the client cannot ask, or the user did not answer within SERVER_REQUEST_S; return it
+                to the client.
         """
-        if self.caller.on_question is None:
+        if self.caller.on_request is None or not self.supports_elicitation:
             raise ToolError(
                 "This client cannot ask the user. Nothing was done: ask them in the conversation."
             )
         raw = msgspec.Raw(msgspec.json.encode(schema)) if schema else UNSET
         question = wire.ElicitConfirmation(message=message, requested_schema=raw)
         try:
-            with self.pause_clock(), trio.fail_after(QUESTION_S):
-                return msgspec.json.decode(await self.caller.on_question(question))
+            with self.pause_clock(), trio.fail_after(SERVER_REQUEST_S):
+                return msgspec.json.decode(await self.caller.on_request(question))
         except trio.TooSlowError:
-            text = f"The user was asked and did not answer within {QUESTION_S:g} s. Nothing was done."
+            text = f"The user was asked and did not answer within {SERVER_REQUEST_S:g} s. Nothing was done."
             raise ToolError(text) from None
         except CallError as error:
             raise ToolError(f"The user could not be asked: {error.detail}. Nothing was done.") from None
@@ -115,18 +135,23 @@ class ClientPrompts:
     @property
     def supports_sampling(self) -> bool:
         """Return whether the client offers its model, and the configuration allows its use."""
-        return self.caller.on_prompt is not None and self.services.settings.find_with_model
+        return self.caller.support.sampling and self.services.settings.find_with_model
 
     async def sample_model(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:
         """Return the answer of the client's model; None: it did not answer within SAMPLE_S."""
-        if self.caller.on_prompt is None or not self.supports_sampling:
+        if self.caller.on_request is None or not self.supports_sampling:
             return None
-        prompt = Prompt(tuple(messages), system, max_tokens)
+        asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in messages]
+        params = {"messages": asked, "systemPrompt": system, "maxTokens": max_tokens}
+        request = wire.PageRequest(method=SAMPLING, params=msgspec.Raw(msgspec.json.encode(params)))
         try:
             with self.pause_clock(), trio.move_on_after(SAMPLE_S):
-                return (await self.caller.on_prompt(prompt)).decode()
+                result = await self.caller.on_request(request)
+                return msgspec.json.decode(result, type=_SamplingResult).content.text
         except CallError as error:
             _log.info("the client's model was not asked: %s", error.detail)
+        except msgspec.DecodeError:
+            _log.info("the client's model has not answered with a text")
         return None
 
     async def list_roots(self) -> list[str]:
@@ -140,11 +165,13 @@ class ClientPrompts:
         return self.listed_roots[0]
 
     async def _ask_roots(self) -> list[str]:
-        if self.caller.on_roots is None or not self.session.is_local:
+        if self.caller.on_request is None or not self.caller.support.roots or not self.session.is_local:
             return []
         try:
             with self.pause_clock(), trio.move_on_after(ROOTS_S):
-                return await self.caller.on_roots()
+                listed = await self.caller.on_request(wire.PageRequest(method=ROOTS))
+                roots = msgspec.json.decode(listed, type=_RootsResult).roots
+                return [root.uri for root in roots[:MAX_ROOTS]]
         except CallError as error:
             _log.info("the client's roots are not known: %s", error.detail)
         return []

@@ -25,11 +25,10 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome
+from bridge.hub.primitives.server_request import FORMS
 from bridge.hub.router import Router
 from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.mcp_session import elicitation
-from bridge.mcp_session.client_messages import CanAsk
-from bridge.mcp_session.elicitation import Asked
+from bridge.mcp_session.call_observer import Asked, make_observer
 from native_host.existing_channel import channel_messages as theirs
 from native_host.protocol.validation_errors import describe_problem
 
@@ -183,7 +182,7 @@ class Connection:
             about = About(tool_use_id, call.tool, self._site_of(arguments))
             return await self._permissions.ask_user(about, asked)
 
-        return elicitation.make_observer(CanAsk(person=True), ask_user, None)
+        return make_observer(FORMS, ask_user, None)
 
     def _site_of(self, arguments: Arguments) -> str:
         """Return the site of the tab that these arguments name."""

@@ -12,7 +12,8 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.consent.approval_prompts import WORDS
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.elicitation import Asked, ElicitationRequest
+from bridge.mcp_session.call_observer import Asked
+from bridge.mcp_session.elicitation import ElicitationRequest
 from native_host.existing_channel.channel_messages import PermissionResponse
 from native_host.protocol.wire import Code
 

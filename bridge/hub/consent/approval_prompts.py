@@ -17,8 +17,9 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
+from bridge.hub.primitives.server_request import SERVER_REQUEST_S
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import QUESTION_S, CallObserver, OnQuestion, TabAddress, TabTransport
+from bridge.hub.transport import CallObserver, OnRequest, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
@@ -53,6 +54,14 @@ class NoAnswerError(CallError):
         super().__init__(Code.NOT_ALLOWED, why, handed=False, then="Ask the user what they want.")
 
 
+class CannotAskError(CallError):
+    """No connected browser asks the user, and the client cannot."""
+
+    def __init__(self) -> None:
+        detail = "no connected browser asks the user, and this client cannot"
+        super().__init__(Code.NOT_ALLOWED, detail, handed=False)
+
+
 class ApprovalPrompts:
     """Asks the user: a `UserPrompts`."""
 
@@ -73,7 +82,7 @@ class ApprovalPrompts:
 
     def can_ask(self, observer: CallObserver, host: str = "") -> bool:
         """Return whether the user can be asked at all."""
-        return observer.on_question is not None or self.has_window(host)
+        return observer.supports_elicitation or self.has_window(host)
 
     async def ask(self, request: PromptRequest) -> str:
         """Return the user's choice. See `UserPrompts`."""
@@ -89,18 +98,21 @@ class ApprovalPrompts:
         return choice
 
     async def _wait_choice(self, request: PromptRequest) -> str:
-        browser, on_question = self._asking_browser(request.host), request.observer.on_question
+        browser, observer = self._asking_browser(request.host), request.observer
         ways: list[Callable[[], Awaitable[_Answer]]] = []
         if browser:
             ways.append(partial(self._ask_in_window, request, browser))
-        if on_question and (browser is None or self.ask_in == "both"):
-            ways.append(partial(_ask_in_client, request, on_question))
+        if (
+            observer.on_request
+            and observer.support.elicitation
+            and (browser is None or self.ask_in == "both")
+        ):
+            ways.append(partial(_ask_in_client, request, observer.on_request))
         if not ways:
-            detail = "no connected browser asks the user, and this client cannot"
-            raise CallError(Code.NOT_ALLOWED, detail, handed=False)
-        with trio.move_on_after(QUESTION_S):
+            raise CannotAskError
+        with trio.move_on_after(SERVER_REQUEST_S):
             return await _first_choice(ways)
-        raise NoAnswerError(f"the user was asked and did not answer within {QUESTION_S:g} s")
+        raise NoAnswerError(f"the user was asked and did not answer within {SERVER_REQUEST_S:g} s")
 
     def _asking_browser(self, host: str) -> Browser | None:
         if self.ask_in == "client":
@@ -127,7 +139,7 @@ class ApprovalPrompts:
             try:
                 at = TabAddress(browser.host)
                 # The user's time is bounded in `ask`; the margin lets that bound come first.
-                raw = await self._transport.request(at, COMMAND, prompt, QUESTION_S + BACK_S)
+                raw = await self._transport.request(at, COMMAND, prompt, SERVER_REQUEST_S + BACK_S)
                 choice = msgspec.json.decode(raw, type=wire.UserChoice).choice
             except msgspec.DecodeError:
                 break
@@ -188,12 +200,12 @@ async def _first_choice(ways: Sequence[Callable[[], Awaitable[_Answer]]]) -> str
     return decided.choice
 
 
-async def _ask_in_client(request: PromptRequest, on_question: OnQuestion) -> _Answer:
+async def _ask_in_client(request: PromptRequest, on_request: OnRequest) -> _Answer:
     words = {WORDS[choice]: choice for choice in request.choices}
     schema = msgspec.Raw(msgspec.json.encode(make_form("Allow it?", tuple(words))))
     question = wire.ElicitConfirmation(message=request.text, requested_schema=schema)
     try:
-        word = read_answer(msgspec.json.decode(await on_question(question)))
+        word = read_answer(msgspec.json.decode(await on_request(question)))
     except CallError as error:
         return _Answer(failure=NoAnswerError(f"the client could not ask the user: {error.detail}"))
     if word in words:

@@ -9,7 +9,8 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
-from bridge.hub.transport import QUESTION_S, CallObserver
+from bridge.hub.primitives.server_request import SERVER_REQUEST_S
+from bridge.hub.transport import CallObserver
 from native_host.protocol.wire import Code
 
 
@@ -63,7 +64,7 @@ class DoubtPrompts:
         self._changes.notify()
 
     async def _wait_choice(self, request: PromptRequest) -> str:
-        with trio.move_on_after(QUESTION_S):
+        with trio.move_on_after(SERVER_REQUEST_S):
             return await self._prompts.ask(request)
-        detail = f"the user was asked and did not answer within {QUESTION_S:g} s"
+        detail = f"the user was asked and did not answer within {SERVER_REQUEST_S:g} s"
         raise CallError(Code.NOT_ALLOWED, detail, handed=False)

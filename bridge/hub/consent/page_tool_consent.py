@@ -30,8 +30,12 @@ Popup = Mapping[str, Use]
 """Values that the user has set in a browser's popup, by origin."""
 
 
-class PageToolApprovals(Protocol):
-    """Approvals of the user for the tools of sites."""
+ApprovalWord = Literal["page-tools", "sampling", "roots"]
+"""What a site can be approved for here, as in `state/approvals.json`."""
+
+
+class OriginApprovals(Protocol):
+    """Approvals of the user for one thing that sites do, such as offering tools."""
 
     @property
     def version(self) -> object:
@@ -39,7 +43,7 @@ class PageToolApprovals(Protocol):
         ...
 
     def has_approval(self, origin: str, client: str) -> bool:
-        """Return whether page tools of this origin are allowed to this client; without I/O that waits.
+        """Return whether this origin is approved for this client; without I/O that waits.
 
         An empty client: to all.
         """
@@ -87,7 +91,7 @@ class PageToolConsent:
         self,
         registry: Registry,
         store: ToolStore,
-        approvals: PageToolApprovals,
+        approvals: OriginApprovals,
         settings: PageSettings | None = None,
         *,
         asks_sites: bool = False,
@@ -293,7 +297,7 @@ class PageToolConsent:
 
 
 class SessionApprovals:
-    """`PageToolApprovals` in memory: what was allowed holds as long as this process runs."""
+    """`OriginApprovals` in memory: what was allowed holds as long as this process runs."""
 
     def __init__(self) -> None:
         """Nothing is allowed yet."""
@@ -301,11 +305,11 @@ class SessionApprovals:
         self._granted: set[tuple[str, str]] = set()
 
     def has_approval(self, origin: str, client: str) -> bool:
-        """See `PageToolApprovals`."""
+        """See `OriginApprovals`."""
         return (origin, "") in self._granted or (origin, client) in self._granted
 
     async def grant_approval(self, origin: str, choice: str, client: str) -> None:
-        """See `PageToolApprovals`."""
+        """See `OriginApprovals`."""
         self._granted.add((origins.canonicalize(origin), "" if choice == "always" else client))
         self.version += 1
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from bridge.hub.policy import check_pattern
 from native_host.protocol.wire import Use
@@ -40,4 +41,14 @@ class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether resources of pages are listed and read."""
     prompts: Literal["on", "off"] = "on"
     """Whether prompts of pages are listed and got."""
+    sampling: Use = "ask"
+    """Whether pages may ask the client's model."""
+    roots: Use = "off"
+    """Whether pages may list the directories that the client works in."""
+    max_tokens: Annotated[int, Meta(ge=1)] = 2000
+    """Tokens of a model's response to a page."""
+    tokens_per_hour: Annotated[int, Meta(ge=0)] = 20_000
+    """Tokens that a site's sampling requests may cost in an hour."""
+    requests_per_minute: Annotated[int, Meta(ge=1)] = 6
+    """Sampling and roots requests of a site in a minute."""
     sites: tuple[PageSite, ...] = ()

@@ -13,7 +13,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from native_host.protocol.untrusted_text import single_line
 
-Kind = Literal["read", "act", "page-tools", "upload"]
+Kind = Literal["read", "act", "page-tools", "upload", "sampling", "roots"]
 
 MAX_CLIENT = 80
 """Characters of a client's name."""

@@ -16,7 +16,7 @@ from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
 from bridge.hub.primitives.page_contents import read_contents
 from bridge.hub.primitives.page_documents import PageDocument
-from bridge.hub.primitives.page_questions import mark_questions
+from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
 from bridge.hub.primitives.prompt_messages import read_messages
 from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget
@@ -54,6 +54,7 @@ class PageReads:
         catalog: ResourceCatalog,
         access: DocumentAccess,
         transport: TabTransport,
+        page_requests: PageRequests,
         *,
         call_s: Callable[[], float],
         max_bytes: Callable[[], int],
@@ -62,6 +63,7 @@ class PageReads:
         self._catalog = catalog
         self._access = access
         self._transport = transport
+        self._page_requests = page_requests
         self._call_s = call_s
         self._max_bytes = max_bytes
 
@@ -169,7 +171,10 @@ class PageReads:
             params=msgspec.Raw(msgspec.json.encode(params)),
             wants_progress=observer.on_progress is not None,
         )
-        marked = mark_questions(observer, document.origin)
+        asking = AskingDocument(
+            document.browser.host, at.tab_id, at.frame_id, at.document_id, document.origin, document.site
+        )
+        marked = self._page_requests.observe(observer, record.session, asking)
         answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)
         self._access.check_again(record.session, document, tab_origin, what)
         executed = msgspec.json.decode(answer, type=wire.Executed)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from bridge.mcp_session import mcp_server
+from bridge.mcp_session import input_required, mcp_server
 from native_host.protocol import wire
 from played_session import (
     CART_CALL,
@@ -42,6 +42,12 @@ from played_session import (
     session,
     update,
 )
+
+
+@pytest.fixture(autouse=True)
+def suspend_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of a transcript follow as soon as all tasks are blocked."""
+    monkeypatch.setattr(input_required, "COLLECT_S", 0)
 
 
 async def heard(transcript: Sequence[Message], *, leaves_all: bool, at_once: bool) -> list[Any]:
@@ -79,7 +85,7 @@ async def hear_the_same(transcript: Sequence[Message]) -> list[Any]:
 def ask(played: Played) -> None:
     """Every page that holds a call asks the person."""
     for held in played.pages.held:
-        if held.caller.on_question:
+        if held.caller.on_request:
             form = b'{"type":"object","properties":{"apples":{"type":"integer","minimum":1}}}'
             asked = wire.ElicitConfirmation(message="Buy?", requested_schema=msgspec.Raw(form))
             played.nursery.start_soon(put, held, asked)

@@ -162,8 +162,8 @@ async def test_the_page_is_told_when_the_client_cannot_ask(
         error = (await host.answer_to("ext:1"))["error"]
         await finish(host, call, "not bought")
         assert text_of(await client.answer_to(request_id)) == "not bought"
-    assert "this MCP client cannot ask the user" in error["message"]
-    assert error["data"] == {"handed": False}
+    assert "this MCP client does not support elicitation" in error["message"]
+    assert error["data"] == {"handed": False, "capability": "elicitation"}
 
 
 @pytest.mark.parametrize("era", ["handshake", "2026"])
@@ -358,8 +358,8 @@ async def test_progress_goes_to_the_request_that_waits(modern: McpLines, host: P
 async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told(
     modern: McpLines, host: PlayedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_requests, "QUESTION_S", 0.1)
-    monkeypatch.setattr(input_required, "QUESTION_S", 0.1)
+    monkeypatch.setattr(pending_requests, "SERVER_REQUEST_S", 0.1)
+    monkeypatch.setattr(input_required, "SERVER_REQUEST_S", 0.1)
     with trio.fail_after(SOON_S):
         state, call = await park(modern, host)
         error = (await host.answer_to("ext:1"))["error"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -21,10 +22,11 @@ from bridge.browser_tools.tools.file_upload import files_at
 from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
+from bridge.hub.primitives.server_request import ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver
-from bridge.mcp_session.sampling_and_roots import MAX_ROOTS
 from custom_tools import OwnTools, client_of
 from mcp_client import McpLines, text_of
+from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 ROOTS = {"roots": [{"uri": "file:///home/ann/shop", "name": "shop"}, {"uri": "file:///srv/a%20b"}]}
@@ -35,9 +37,10 @@ SOON_S = 30
 
 async def where(caller: CallObserver) -> str:
     """The client's roots."""
-    if caller.on_roots is None:
+    if caller.on_request is None or not caller.support.roots:
         return "this client has no roots"
-    return " ".join(await caller.on_roots())
+    listed = msgspec.json.decode(await caller.on_request(wire.PageRequest(method="roots/list")))
+    return " ".join(root["uri"] for root in listed["roots"])
 
 
 @pytest.fixture
@@ -77,17 +80,7 @@ async def test_it_may_not_tell_them(client: McpLines, answer: dict[str, Any]) ->
         await client.shake_hands("2025-06-18")
         call = await client.send("tools/call", {"name": "where"})
         await client.reply(await client.asked("roots/list"), **answer)
-        assert text_of(await client.answer_to(call)) == "the MCP client did not tell its roots"
-
-
-async def test_more_than_a_client_can_need_are_not_looked_at(client: McpLines) -> None:
-    many = {"roots": [{"uri": f"file:///srv/{n}"} for n in range(MAX_ROOTS + 1)]}
-    with trio.fail_after(SOON_S):
-        await client.shake_hands()
-        call = await client.send("tools/call", {"name": "where"})
-        await client.reply(await client.asked("roots/list"), result=many)
-        told = text_of(await client.answer_to(call)).split()
-    assert told == [root["uri"] for root in many["roots"][:MAX_ROOTS]]
+        assert text_of(await client.answer_to(call)) == "the MCP client did not list its roots"
 
 
 async def test_since_2026_the_question_is_the_answer_and_the_call_comes_again(client: McpLines) -> None:
@@ -132,20 +125,22 @@ class Client:
         self._fails = fails
         self._is_silent = is_silent
 
-    async def tell(self) -> list[str]:
+    async def tell(self, _: ServerRequest) -> bytes:
         self.asked += 1
         if self._fails:
             raise CallError(Code.INTERNAL_ERROR, "it did not tell", handed=True)
         if self._is_silent:
             await trio.sleep_forever()
-        return self._roots
+        return msgspec.json.encode({"roots": [{"uri": uri} for uri in self._roots]})
 
     def context(self, working: Path | None = None, *, is_local: bool = True) -> CallContext:
         """A call of it, as far as roots go."""
         around = cast("Any", SimpleNamespace(settings=BrowserSettings()))
         session = Session("s1", folder=str(working or ""), is_local=is_local)
         nothing = cast("Any", None)
-        prompts = ClientPrompts(around, session, CallObserver(on_roots=self.tell))
+        prompts = ClientPrompts(
+            around, session, CallObserver(on_request=self.tell, support=ClientSupport(roots=True))
+        )
         return CallContext(around, session, SessionState(), prompts, nothing, nothing, nothing)
 
 
@@ -162,6 +157,12 @@ async def refused(path: Path | str, context: CallContext) -> str:
     with pytest.raises(ToolError) as caught:
         await files_at([str(path)], context)
     return str(caught.value)
+
+
+async def test_at_most_64_roots_are_used(poem: Path) -> None:
+    many = [f"file:///srv/{n}" for n in range(65)]
+    with trio.fail_after(SOON_S):
+        assert await Client(*many).context().prompts.list_roots() == many[:64]
 
 
 async def test_a_client_is_asked_once_in_a_call_also_in_one_of_several_steps(poem: Path) -> None:

@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.transport import QUESTION_S
+from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ServerRequest
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
 from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, at, own_tab
@@ -198,8 +198,8 @@ async def test_the_time_of_a_call_stands_still_while_the_person_thinks(
     tools = PlayedTools(nursery, tmp_path, sites="ask")
     tools.connect(own_tab(1))
 
-    async def slowly(_question: wire.ElicitConfirmation) -> dict[str, Any]:
-        await trio.sleep(QUESTION_S - 1)
+    async def slowly(_question: ServerRequest) -> dict[str, Any]:
+        await trio.sleep(SERVER_REQUEST_S - 1)
         return {"action": "accept", "content": {"allow": "for this session"}}
 
     tools.person = slowly
@@ -214,12 +214,12 @@ async def test_nobody_is_waited_for_without_end(
     tools = PlayedTools(nursery, tmp_path, sites="ask")
     tools.connect(own_tab(1))
 
-    async def never(_question: wire.ElicitConfirmation) -> dict[str, Any]:
+    async def never(_question: ServerRequest) -> dict[str, Any]:
         await trio.sleep_forever()
         raise AssertionError
 
     tools.person = never
-    with trio.fail_after(QUESTION_S + 5):
+    with trio.fail_after(SERVER_REQUEST_S + 5):
         said = await tools.ask_fails("navigate", url=SHOP)
     assert "the user was asked and did not answer within 120 s. Nothing was run." in said
 
@@ -393,7 +393,7 @@ async def test_a_tab_that_goes_elsewhere_while_the_person_thinks_is_looked_at_ag
     tools = PlayedTools(nursery, tmp_path, denied(), sites="ask")
     tools.connect(own_tab(1))
 
-    async def slowly(_question: wire.ElicitConfirmation) -> dict[str, Any]:
+    async def slowly(_question: ServerRequest) -> dict[str, Any]:
         tools.transport.announce("h1", wire.TabChanged(tab=own_tab(1, f"{BANK}/login")))
         return {"action": "accept", "content": {"allow": "always"}}
 

@@ -14,15 +14,16 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
+from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
 from bridge.hub.registry import Registry
-from bridge.hub.transport import QUESTION_S, CallObserver, Event, HostDiscovered, HostLinked, HostLost
+from bridge.hub.transport import CallObserver, Event, HostDiscovered, HostLinked, HostLost
 from fake_transport import PlayedTransport, browser_hello, host_hello, tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 CHOICES = ("once", "hour", "client", "always", "no")
 SHOP = "https://shop.example"
-User = Callable[[wire.ElicitConfirmation], Awaitable[bytes]]
+User = Callable[[ServerRequest], Awaitable[bytes]]
 
 
 class Asking:
@@ -62,7 +63,9 @@ class Asking:
         kind: Kind = "act",
     ) -> str:
         whose = Session(session, title=f"{client} in app", client=wire.ClientInfo(name=client))
-        caller = CallObserver(on_progress=lambda it: self.progress.append(it.message), on_question=user)
+        caller = CallObserver(
+            on_progress=lambda it: self.progress.append(it.message), on_request=user, support=FORMS
+        )
         request = PromptRequest(whose, origin, kind, f"{client} wants to act.", CHOICES, caller, host)
         return await self.prompts.ask(request)
 
@@ -74,23 +77,23 @@ class Asking:
         return self.transport.asked[-1]
 
 
-async def chooses(_question: wire.ElicitConfirmation) -> bytes:
+async def chooses(_question: ServerRequest) -> bytes:
     return msgspec.json.encode({"action": "accept", "content": {"allow": "for one hour"}})
 
 
-async def declines(_question: wire.ElicitConfirmation) -> bytes:
+async def declines(_question: ServerRequest) -> bytes:
     return b'{"action": "decline"}'
 
 
-async def cancels(_question: wire.ElicitConfirmation) -> bytes:
+async def cancels(_question: ServerRequest) -> bytes:
     return b'{"action": "cancel"}'
 
 
-async def fails(_question: wire.ElicitConfirmation) -> bytes:
+async def fails(_question: ServerRequest) -> bytes:
     raise CallError(Code.GONE, "nobody waits", handed=False)
 
 
-async def never(_question: wire.ElicitConfirmation) -> bytes:
+async def never(_question: ServerRequest) -> bytes:
     await trio.sleep_forever()
     raise AssertionError
 
@@ -249,7 +252,7 @@ async def test_an_unanswered_prompt_ends_and_is_withdrawn(autojump_clock: Any) -
     began = trio.current_time()
     with pytest.raises(CallError, match="did not answer within 120 s"):
         await asking.ask(never)
-    assert trio.current_time() - began == pytest.approx(QUESTION_S)
+    assert trio.current_time() - began == pytest.approx(SERVER_REQUEST_S)
     assert asking.transport.given_up == asking.transport.asked
 
 

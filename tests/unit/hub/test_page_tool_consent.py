@@ -16,11 +16,12 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
-from bridge.hub.consent.page_tool_consent import PageToolApprovals
+from bridge.hub.consent.page_tool_consent import OriginApprovals, SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.consent.user_prompts import PromptRequest
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
+from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
@@ -82,13 +83,17 @@ class Hub:
         self,
         nursery: trio.Nursery,
         store: NoToolStore | None = None,
-        approvals: PageToolApprovals | None = None,
+        approvals: OriginApprovals | None = None,
         **terms: Any,
     ) -> None:
         self.prompts, self.transport = Prompts(), PlayedTransport()
         terms["pages"] = PageSettings(**terms.pop("pages", {}))
         self.router = Router(
-            self.transport, terms=Terms(**terms), store=store, prompts=self.prompts, approvals=approvals
+            self.transport,
+            terms=Terms(**terms),
+            store=store,
+            prompts=self.prompts,
+            approvals=lambda _: approvals or SessionApprovals(),
         )
         self.session = Session("ours", client=wire.ClientInfo(name="Claude Code"))
         nursery.start_soon(self.router.run)
@@ -340,12 +345,15 @@ async def test_the_calling_client_is_asked_where_no_other_way_is_given(nursery: 
     nursery.start_soon(router.run)
     hub.transport.happen(DiscoveryFinished())
     hub.open_frame()
-    asked: list[wire.ElicitConfirmation] = []
+    asked: list[ServerRequest] = []
 
-    async def answer(question: wire.ElicitConfirmation) -> bytes:
+    async def answer(question: ServerRequest) -> bytes:
         asked.append(question)
         return b'{"action":"accept","content":{"allow":"once"}}'
 
-    found = await router.call(hub.session, FRAME_TOOL, NOTHING, CallObserver(on_question=answer))
+    found = await router.call(
+        hub.session, FRAME_TOOL, NOTHING, CallObserver(on_request=answer, support=FORMS)
+    )
     assert json.loads(found) == CART
+    assert isinstance(asked[0], wire.ElicitConfirmation)
     assert asked[0].message == f"Claude Code wants to use the tools of {SHOP}."

@@ -15,8 +15,9 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.operation import Operation
+from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.registry import Registry
-from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnQuestion, TabAddress
+from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnRequest, TabAddress
 from bridge.links import host_connection, native_hosts
 from bridge.links.native_hosts import HostDirectory, NativeLinks
 from fake_host import PlayedHost
@@ -468,11 +469,14 @@ async def ask_nobody(links: Links, host: PlayedHost, **more: Any) -> None:
 async def test_a_question_of_a_page_reaches_whoever_waits_for_its_call(
     links: Links, host: PlayedHost, nursery: trio.Nursery
 ) -> None:
-    async def confirm(asked: wire.ElicitConfirmation) -> bytes:
+    async def confirm(asked: ServerRequest) -> bytes:
+        assert isinstance(asked, wire.ElicitConfirmation)
         return msgspec.json.encode({"action": "accept", "content": {"heard": asked.message}})
 
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=confirm)))
+        nursery.start_soon(
+            partial(ask_nobody, links, host, observer=CallObserver(on_request=confirm, support=FORMS))
+        )
         call = await host.heard("browser/executeTool")
         for number in (1, 2):
             await host.ask(call, f"ext:{number}", message=f"Buy {number}?")
@@ -480,22 +484,22 @@ async def test_a_question_of_a_page_reaches_whoever_waits_for_its_call(
             assert answer["result"] == {"action": "accept", "content": {"heard": f"Buy {number}?"}}
 
 
-async def no_form(_asked: wire.ElicitConfirmation) -> bytes:
+async def no_form(_asked: ServerRequest) -> bytes:
     raise CallError(Code.INVALID_PARAMS, "no such form", handed=False)
 
 
-async def broken(_asked: wire.ElicitConfirmation) -> bytes:
+async def broken(_asked: ServerRequest) -> bytes:
     raise RuntimeError("the secret in the traceback")
 
 
 @pytest.mark.parametrize(
-    ("on_question", "params", "code", "words"),
+    ("on_request", "params", "code", "words"),
     [
-        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client cannot ask the user"),
+        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client takes no requests now"),
         (no_form, {"message": "Buy?"}, Code.INVALID_PARAMS, "no such form"),
-        (no_form, {"message": 7}, Code.INVALID_PARAMS, "the question cannot be read: message: expected str"),
+        (no_form, {"message": 7}, Code.INVALID_PARAMS, "the request cannot be read: message: expected str"),
         (no_form, {}, Code.INVALID_PARAMS, "message is missing"),
-        (broken, {"message": "Buy?"}, Code.INTERNAL_ERROR, "the question could not be put"),
+        (broken, {"message": "Buy?"}, Code.INTERNAL_ERROR, "the request could not be sent"),
     ],
     ids=["nobody to ask", "refused", "malformed", "empty", "broken"],
 )
@@ -503,18 +507,20 @@ async def test_a_page_learns_why_its_question_has_no_answer(
     links: Links,
     host: PlayedHost,
     nursery: trio.Nursery,
-    on_question: OnQuestion | None,
+    on_request: OnRequest | None,
     params: dict[str, Any],
     code: Code,
     words: str,
 ) -> None:
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=on_question)))
+        nursery.start_soon(
+            partial(ask_nobody, links, host, observer=CallObserver(on_request=on_request, support=FORMS))
+        )
         call = await host.heard("browser/executeTool")
         await host.ask(call, "ext:1", **params)
         error = (await host.answer_to("ext:1"))["error"]
         await host.answer(call, "the link goes on")
-    assert (error["code"], error["data"]["handed"]) == (code, on_question is broken)
+    assert (error["code"], error["data"]["handed"]) == (code, on_request is broken)
     assert words in error["message"]
     assert "secret" not in error["message"]
 
@@ -522,12 +528,14 @@ async def test_a_page_learns_why_its_question_has_no_answer(
 async def test_an_answer_above_the_cap_is_told_to_the_page_as_such(
     links: Links, host: PlayedHost, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def talk(_asked: wire.ElicitConfirmation) -> bytes:
+    async def talk(_asked: ServerRequest) -> bytes:
         return msgspec.json.encode({"action": "accept", "content": {"words": "x" * 1000}})
 
     monkeypatch.setattr(wire, "CHUNKED_BYTES", 1000)
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=talk)))
+        nursery.start_soon(
+            partial(ask_nobody, links, host, observer=CallObserver(on_request=talk, support=FORMS))
+        )
         await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
         error = (await host.answer_to("ext:1"))["error"]
     assert (error["code"], error["data"]) == (Code.TOO_LARGE, {"handed": True})
@@ -539,27 +547,89 @@ async def test_a_question_about_a_call_that_nobody_waits_for_is_refused(
     with trio.fail_after(SOON_S):
         await host.ask({"id": 4711}, "ext:1", message="Buy?")
         error = (await host.answer_to("ext:1"))["error"]
-    assert (error["code"], error["message"]) == (Code.GONE, "the call of this question has ended")
+    assert (error["code"], error["message"]) == (Code.GONE, "the call of this request has ended")
 
 
-async def test_a_second_question_while_one_is_open_is_refused(
+async def test_a_call_has_at_most_four_open_requests(
     links: Links, host: PlayedHost, nursery: trio.Nursery
 ) -> None:
     may_answer = trio.Event()
 
-    async def think(_asked: wire.ElicitConfirmation) -> bytes:
+    async def think(_asked: ServerRequest) -> bytes:
         await may_answer.wait()
         return b'{"action":"decline"}'
 
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(ask_nobody, links, host, observer=CallObserver(on_question=think)))
+        nursery.start_soon(
+            partial(ask_nobody, links, host, observer=CallObserver(on_request=think, support=FORMS))
+        )
         call = await host.heard("browser/executeTool")
-        await host.ask(call, "ext:1", message="First?")
-        await host.ask(call, "ext:2", message="Second?")
-        error = (await host.answer_to("ext:2"))["error"]
+        for number in (1, 2, 3, 4, 5):
+            await host.ask(call, f"ext:{number}", message="Buy?")
+        error = (await host.answer_to("ext:5"))["error"]
         may_answer.set()
-        assert (await host.answer_to("ext:1"))["result"] == {"action": "decline"}
+        answers = [await host.next_message() for _ in range(4)]
+        assert {answer["id"] for answer in answers} == {"ext:1", "ext:2", "ext:3", "ext:4"}
+        assert all(answer["result"] == {"action": "decline"} for answer in answers)
     assert (error["code"], error["data"]) == (Code.RATE_LIMITED, {"handed": False})
+
+
+async def test_a_request_that_the_page_cancels_is_withdrawn_and_answered_as_gone(
+    links: Links, host: PlayedHost, nursery: trio.Nursery
+) -> None:
+    begun, ended = trio.Event(), trio.Event()
+
+    async def think(_asked: ServerRequest) -> NoReturn:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(
+            partial(ask_nobody, links, host, observer=CallObserver(on_request=think, support=FORMS))
+        )
+        call = await host.heard("browser/executeTool")
+        await host.ask(call, "ext:1", message="Buy?")
+        await begun.wait()
+        for number in (2, 1):
+            cancelled = {"method": "browser/cancelled", "for": call["id"], "params": {"id": f"ext:{number}"}}
+            await host.say_raw(msgspec.json.encode({"jsonrpc": "2.0", **cancelled}))
+        await ended.wait()
+        error = (await host.answer_to("ext:1"))["error"]
+    assert (error["code"], error["message"]) == (Code.GONE, "the page has cancelled it")
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "capability"),
+    [
+        ("browser/elicitConfirmation", {"message": "Buy?"}, "elicitation"),
+        (
+            "browser/elicitConfirmation",
+            {"message": "Pay", "mode": "url", "url": "https://pay.example"},
+            "elicitation.url",
+        ),
+        ("browser/pageRequest", {"method": "sampling/createMessage"}, "sampling"),
+        ("browser/pageRequest", {"method": "roots/list"}, "roots"),
+    ],
+)
+async def test_a_page_learns_which_capability_its_client_lacks(
+    links: Links,
+    host: PlayedHost,
+    nursery: trio.Nursery,
+    method: str,
+    params: dict[str, Any],
+    capability: str,
+) -> None:
+    with trio.fail_after(SOON_S):
+        nursery.start_soon(partial(ask_nobody, links, host))
+        call = await host.heard("browser/executeTool")
+        request = {"id": "ext:1", "for": call["id"], "method": method, "params": params}
+        await host.say_raw(msgspec.json.encode({"jsonrpc": "2.0", **request}))
+        error = (await host.answer_to("ext:1"))["error"]
+    assert error["code"] == Code.METHOD_NOT_FOUND
+    assert error["data"] == {"handed": False, "capability": capability}
 
 
 @pytest.mark.parametrize("end", ["answered", "cancelled"])
@@ -569,7 +639,7 @@ async def test_when_its_call_ends_an_open_question_is_taken_back(
     begun, ended = trio.Event(), trio.Event()
     scope = trio.CancelScope()
 
-    async def think(_asked: wire.ElicitConfirmation) -> NoReturn:
+    async def think(_asked: ServerRequest) -> NoReturn:
         begun.set()
         try:
             await trio.sleep_forever()
@@ -578,7 +648,7 @@ async def test_when_its_call_ends_an_open_question_is_taken_back(
 
     async def ask() -> None:
         with scope:
-            await links.execute(host, observer=CallObserver(on_question=think))
+            await links.execute(host, observer=CallObserver(on_request=think, support=FORMS))
 
     with trio.fail_after(SOON_S):
         nursery.start_soon(ask)
@@ -599,7 +669,7 @@ async def test_when_the_host_goes_an_open_question_is_taken_back(
 ) -> None:
     begun, ended = trio.Event(), trio.Event()
 
-    async def think(_asked: wire.ElicitConfirmation) -> NoReturn:
+    async def think(_asked: ServerRequest) -> NoReturn:
         begun.set()
         try:
             await trio.sleep_forever()
@@ -608,7 +678,9 @@ async def test_when_the_host_goes_an_open_question_is_taken_back(
 
     failures: list[CallError] = []
     with trio.fail_after(SOON_S):
-        nursery.start_soon(partial(failure, links, host, failures, observer=CallObserver(on_question=think)))
+        nursery.start_soon(
+            partial(failure, links, host, failures, observer=CallObserver(on_request=think, support=FORMS))
+        )
         await host.ask(await host.heard("browser/executeTool"), "ext:1", message="Buy?")
         await begun.wait()
         await trio.aclose_forcefully(host.stream)

@@ -8,7 +8,8 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.transport import NO_OBSERVER, QUESTION_S, CallObserver
+from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
+from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.links.pending_requests import Deadlines, PendingRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -17,12 +18,12 @@ TIMEOUT_S = 10
 BUY = wire.ElicitConfirmation(message="Buy?")
 
 
-async def think(_asked: wire.ElicitConfirmation) -> bytes:
+async def think(_asked: ServerRequest) -> bytes:
     await trio.sleep(100)
     return b'{"action":"accept","content":{}}'
 
 
-async def forget(_asked: wire.ElicitConfirmation) -> NoReturn:
+async def forget(_asked: ServerRequest) -> NoReturn:
     await trio.sleep_forever()
 
 
@@ -58,7 +59,7 @@ async def deadlines(nursery: trio.Nursery) -> Deadlines:
 
 
 async def put(waiter: PendingRequest) -> None:
-    await waiter.ask_user(waiter.open_question(), BUY)
+    await waiter.answer_server_request(b"1", waiter.open_server_request(b"1", BUY))
 
 
 async def test_what_is_not_answered_in_time_is_given_up_and_may_have_run(
@@ -101,7 +102,7 @@ async def test_while_a_question_is_open_the_time_stands_still_and_then_goes_on(
     deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    asked = Asked(deadlines, CallObserver(on_question=think))
+    asked = Asked(deadlines, CallObserver(on_request=think, support=FORMS))
     await trio.sleep(4)
     await put(asked)
     await trio.sleep(3)
@@ -114,7 +115,7 @@ async def test_progress_during_a_question_gives_the_whole_time_afterwards(
     deadlines: Deadlines, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
-    asked = Asked(deadlines, CallObserver(on_question=think))
+    asked = Asked(deadlines, CallObserver(on_request=think, support=FORMS))
     await trio.sleep(9)
     nursery.start_soon(put, asked)
     await trio.sleep(1)
@@ -127,11 +128,11 @@ async def test_progress_during_a_question_gives_the_whole_time_afterwards(
 async def test_a_question_that_nobody_answers_ends_in_time_and_its_call_goes_on(
     deadlines: Deadlines, autojump_clock: trio.testing.MockClock
 ) -> None:
-    asked = Asked(deadlines, CallObserver(on_question=forget))
+    asked = Asked(deadlines, CallObserver(on_request=forget, support=FORMS))
     began = trio.current_time()
     with pytest.raises(CallError) as caught:
         await put(asked)
-    assert trio.current_time() - began == pytest.approx(QUESTION_S)
+    assert trio.current_time() - began == pytest.approx(SERVER_REQUEST_S)
     assert asked.deadline == pytest.approx(trio.current_time() + TIMEOUT_S)
     assert (caught.value.code, caught.value.handed) == (Code.TIMED_OUT, True)
-    assert caught.value.detail == "the user did not answer within 120 s"
+    assert caught.value.detail == "the client did not answer within 120 s"

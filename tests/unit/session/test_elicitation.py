@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError
+from bridge.hub.primitives.server_request import ClientSupport
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.client_messages import CanAsk
+from bridge.mcp_session.call_observer import Asked, make_observer
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS
 from native_host.protocol.wire import Code
@@ -138,21 +139,20 @@ def test_a_field_may_be_called_title() -> None:
 
 
 async def test_a_call_asks_a_bounded_number_of_times() -> None:
-    async def ask(_: elicitation.Asked) -> bytes:
+    async def ask(_: Asked) -> bytes:
         return b"[]"
 
-    asking, another = (
-        elicitation.make_observer(CanAsk(person=True, roots=True), ask, None) for _ in range(2)
-    )
-    assert asking.on_question
-    assert asking.on_roots
-    assert another.on_question
-    for _ in range(elicitation.MAX_QUESTIONS // 2):
-        assert (await asking.on_question(BUY), await asking.on_roots()) == (b"[]", [])
+    support = ClientSupport(elicitation=True, roots=True)
+    asking, another = (make_observer(support, ask, None) for _ in range(2))
+    assert asking.on_request
+    assert another.on_request
+    for _ in range(10):
+        for request in (BUY, wire.PageRequest(method="roots/list")):
+            assert await asking.on_request(request) == b"[]"
     with pytest.raises(CallError, match="may ask 20 times") as caught:
-        await asking.on_question(BUY)
+        await asking.on_request(BUY)
     assert (caught.value.code, caught.value.handed) == (Code.RATE_LIMITED, False)
-    assert await another.on_question(BUY) == b"[]"
+    assert await another.on_request(BUY) == b"[]"
 
 
 def test_only_an_accepted_question_brings_the_page_what_was_filled_in() -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -13,10 +14,11 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
-from bridge.hub.transport import QUESTION_S, CallObserver, OnProgress
+from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ClientSupport, ServerRequest
+from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.client_messages import CanAsk
 from bridge.mcp_session.input_required import (
+    COLLECT_S,
     LAST_WORDS_S,
     MAX_SUSPENDED,
     InputRequired,
@@ -28,6 +30,7 @@ from bridge.mcp_session.input_required import (
 from native_host.protocol import wire
 
 CART = Request("tools/call", "getCart", Arguments(b"{}"))
+ALL = ClientSupport(elicitation=True, sampling=True, roots=True)
 BUY = wire.ElicitConfirmation(message="Buy?")
 YES = elicitation.make_elicit_result("accept", {})
 Run = Callable[[CallObserver], Awaitable[bytes]]
@@ -53,19 +56,22 @@ class Runner:
 class Turns:
     """The messages of a client that wait for a call's next words."""
 
-    def __init__(self, suspended: SuspendedCalls, runner: Runner) -> None:
+    def __init__(self, suspended: SuspendedCalls, runner: Runner, support: ClientSupport = FORMS) -> None:
         self._suspended = suspended
         self._runner = runner
+        self._support = support
 
     async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | InputRequired:
         return await self._wait(
             lambda on_turn: self._suspended.begin(
-                CART, partial(self._runner.begin, run), on_turn, on_progress, can_ask=CanAsk(person=True)
+                CART, partial(self._runner.begin, run), on_turn, on_progress, support=self._support
             )
         )
 
-    async def resume(self, state: str, answer: bytes | None = YES) -> Outcome | InputRequired:
-        return await self._wait(lambda on_turn: self._suspended.resume(state, CART, answer, on_turn))
+    async def resume(self, state: str, **responses: bytes) -> Outcome | InputRequired:
+        """Retry with the responses, by the keys of their requests; a yes to the first is the default."""
+        given = responses or {"question": YES}
+        return await self._wait(lambda on_turn: self._suspended.resume(state, CART, given, on_turn))
 
     async def park(self, run: Run, on_progress: OnProgress | None = None) -> str:
         found = await self.begin(run, on_progress)
@@ -81,17 +87,17 @@ class Turns:
 
 
 @asynccontextmanager
-async def taking_turns() -> AsyncIterator[Turns]:
+async def taking_turns(support: ClientSupport = FORMS) -> AsyncIterator[Turns]:
     async with trio.open_nursery() as nursery:
         async with open_suspended_calls() as suspended:
-            yield Turns(suspended, Runner(nursery))
+            yield Turns(suspended, Runner(nursery), support)
         nursery.cancel_scope.cancel()
 
 
 async def asking(caller: CallObserver) -> bytes:
     """A call that returns what the person says."""
-    assert caller.on_question
-    return await caller.on_question(BUY)
+    assert caller.on_request
+    return await caller.on_request(BUY)
 
 
 async def taken_back(caller: CallObserver) -> bytes:
@@ -105,11 +111,11 @@ async def taken_back(caller: CallObserver) -> bytes:
 async def test_a_call_is_kept_as_long_as_its_question_may_be_answered(
     run: Run, result: bytes, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with trio.fail_after(2 * QUESTION_S):
+    with trio.fail_after(2 * SERVER_REQUEST_S):
         async with taking_turns() as turns:
             in_time = await turns.park(run)
             too_late = await turns.park(run)
-            await trio.sleep(QUESTION_S - 1)
+            await trio.sleep(SERVER_REQUEST_S - 1)
             assert await turns.resume(in_time) == result
             await trio.sleep(1)
             with pytest.raises(RetryError, match="may have run"):
@@ -119,7 +125,7 @@ async def test_a_call_is_kept_as_long_as_its_question_may_be_answered(
 async def going_on(caller: CallObserver) -> NoReturn:
     """A call whose page goes on, and reports that it does, after nobody has answered it."""
     assert caller.on_progress
-    with trio.move_on_after(QUESTION_S):
+    with trio.move_on_after(SERVER_REQUEST_S):
         await asking(caller)
     while True:
         caller.on_progress(wire.Progress(progress=1))
@@ -138,12 +144,12 @@ async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_
             refusals.append(error.detail)
             return b"refused"
 
-    with trio.fail_after(10 * QUESTION_S):
+    with trio.fail_after(10 * SERVER_REQUEST_S):
         async with taking_turns() as turns:
             for _ in range(3):
                 states = [await turns.park(going_on, lambda _: None) for _ in range(MAX_SUSPENDED)]
                 assert await turns.begin(refused) == b"refused"
-                await trio.sleep(QUESTION_S + LAST_WORDS_S)
+                await trio.sleep(SERVER_REQUEST_S + LAST_WORDS_S)
                 await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(RetryError, match=r"not answered within 120 s .* may have run"):
                 await turns.resume(states[0])
@@ -154,10 +160,10 @@ async def test_a_call_whose_question_nobody_answered_is_cancelled_and_its_place_
 async def test_an_answered_call_takes_as_long_as_it_needs(autojump_clock: trio.testing.MockClock) -> None:
     async def run(caller: CallObserver) -> bytes:
         answer = await asking(caller)
-        await trio.sleep(2 * QUESTION_S)
+        await trio.sleep(2 * SERVER_REQUEST_S)
         return answer
 
-    with trio.fail_after(5 * QUESTION_S):
+    with trio.fail_after(5 * SERVER_REQUEST_S):
         async with taking_turns() as turns:
             state = await turns.park(run)
             assert await turns.resume(state) == YES
@@ -186,18 +192,108 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
     ends: list[Callable[[Outcome], None]] = []
 
     def begin(on_done: Callable[[Outcome], None], caller: CallObserver) -> Operation:
-        assert caller.on_question
-        nursery.start_soon(caller.on_question, BUY)
+        assert caller.on_request
+        nursery.start_soon(caller.on_request, BUY)
         ends.append(on_done)
         return FINISHED
 
     told: list[Outcome | InputRequired] = []
+    is_told = trio.Event()
+
+    def on_turn(outcome: Outcome | InputRequired) -> None:
+        told.append(outcome)
+        is_told.set()
+
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery, open_suspended_calls() as suspended:
-            suspended.begin(CART, begin, told.append, can_ask=CanAsk(person=True))
-            await trio.testing.wait_all_tasks_blocked()
+            suspended.begin(CART, begin, on_turn, support=FORMS)
+            await is_told.wait()
             ends[0](nobody)
             asked = told.pop()
             assert isinstance(asked, InputRequired)
-            suspended.resume(asked.state, CART, YES, told.append)
+            suspended.resume(asked.state, CART, {"question": YES}, on_turn)
     assert told == [nobody]
+
+
+PARAMS = msgspec.Raw(b'{"messages":[],"maxTokens":1}')
+SAMPLING = wire.PageRequest(method="sampling/createMessage", params=PARAMS)
+ROOTS = wire.PageRequest(method="roots/list")
+WORDS = b'{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}'
+LISTED = b'{"roots":[{"uri":"file:///srv"}]}'
+
+
+async def asking_three_at_once(caller: CallObserver) -> bytes:
+    """A call whose page asks the user, the model, and for the roots; it returns the three results."""
+    send, results = caller.on_request, [b"", b"", b""]
+    assert send
+
+    async def ask(number: int, request: ServerRequest) -> None:
+        results[number] = await send(request)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, 0, BUY)
+        nursery.start_soon(ask, 1, SAMPLING)
+        nursery.start_soon(ask, 2, ROOTS)
+    return b" ".join(results)
+
+
+def keys_of(suspension: InputRequired) -> dict[str, str]:
+    """Return the keys of the requests by their methods."""
+    return {request.method.partition("/")[0]: key for key, request in suspension.requests.items()}
+
+
+async def test_requests_at_once_share_one_suspension_each_under_its_own_key(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with taking_turns(ALL) as turns:
+        suspension = await turns.begin(asking_three_at_once)
+        assert isinstance(suspension, InputRequired)
+        keys = keys_of(suspension)
+        assert len(keys) == 3
+        responses = {keys["elicitation"]: YES, keys["sampling"]: WORDS, keys["roots"]: LISTED}
+        assert await turns.resume(suspension.state, **responses) == b" ".join((YES, WORDS, LISTED))
+
+
+async def test_a_retry_may_answer_some_requests_and_the_others_are_sent_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with taking_turns(ALL) as turns:
+        first = await turns.begin(asking_three_at_once)
+        assert isinstance(first, InputRequired)
+        keys = keys_of(first)
+        second = await turns.resume(first.state, **{keys["sampling"]: WORDS, keys["roots"]: YES})
+        assert isinstance(second, InputRequired)
+        left = {method: key for method, key in keys.items() if method != "sampling"}
+        assert (second.state != first.state, keys_of(second)) == (True, left)
+        found = await turns.resume(second.state, **{left["elicitation"]: YES, left["roots"]: LISTED})
+        assert found == b" ".join((YES, WORDS, LISTED))
+
+
+async def test_a_request_that_the_page_cancels_is_not_sent(autojump_clock: trio.testing.MockClock) -> None:
+    async def run(caller: CallObserver) -> bytes:
+        with trio.move_on_after(COLLECT_S / 2):
+            await asking(caller)
+        return b"without an answer"
+
+    async with taking_turns() as turns:
+        assert await turns.begin(run) == b"without an answer"
+
+
+async def test_a_request_during_a_suspension_is_sent_after_the_retry(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def run(caller: CallObserver) -> bytes:
+        send = caller.on_request
+        assert send
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, BUY)
+            await trio.sleep(1)
+            return await send(ROOTS)
+
+    async with taking_turns(ALL) as turns:
+        state = await turns.park(run)
+        await trio.sleep(2)
+        suspension = await turns.resume(state)
+        assert isinstance(suspension, InputRequired)
+        assert [each.method for each in suspension.requests.values()] == ["roots/list"]
+        assert await turns.resume(suspension.state, **{next(iter(suspension.requests)): LISTED}) == LISTED

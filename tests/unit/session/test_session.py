@@ -318,7 +318,7 @@ async def test_what_is_no_answer_to_a_question_ends_it(answer: dict[str, Any], l
 
 async def put_question(played: Played, failed: list[CallError]) -> None:
     try:
-        await played.pages.held[0].caller.on_question(wire.ElicitConfirmation(message="Sure?"))
+        await played.pages.held[0].caller.on_request(wire.ElicitConfirmation(message="Sure?"))
     except CallError as error:
         failed.append(error)
 

@@ -1,0 +1,196 @@
+"""Requests of pages to the MCP client of the call that runs in them: sampling, roots, elicitation.
+
+A page never chooses whom it asks: its request goes to the client of the one call that runs in its frame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from bridge import origins
+from bridge.errors import CallError
+from bridge.hub.argument_validation import NOTHING
+from bridge.hub.audit_records import AuditSink, CallKind, CallRecord, Site
+from bridge.hub.client_session import Session
+from bridge.hub.consent.page_request_consent import NotApprovedError, PageRequestConsent
+from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.primitives.sampling_budget import SamplingBudget
+from bridge.hub.primitives.sampling_request import PageSamplingRequest
+from bridge.hub.primitives.server_request import ROOTS, SAMPLING, ServerRequest
+from bridge.hub.rules.site_patterns import is_local
+from bridge.hub.tool_result import Answer
+from bridge.hub.transport import CallObserver, HostAnnouncement
+from native_host.protocol import wire
+from native_host.protocol.rate_limit import RateLimiter
+from native_host.protocol.untrusted_text import is_single_line, single_line
+from native_host.protocol.wire import Code
+
+MAX_URL_BYTES = 8 * 1024
+COMPLETE = "notifications/elicitation/complete"
+_MAX_QUESTION = 1000
+_MAX_OPENED = 256
+"""Elicitations in the mode `url` whose completion is passed on, the latest ones."""
+
+_log = logging.getLogger(__name__)
+
+
+class AskingDocument(NamedTuple):
+    """Document that a call runs in, as its requests name it."""
+
+    host: str
+    tab_id: int
+    frame_id: int
+    document_id: str
+    origin: str
+    site: Site
+
+
+class PageRequests:
+    """Passes on requests of pages within the user's limits, and records each."""
+
+    def __init__(self, consent: PageRequestConsent, keep: AuditSink, now: Callable[[], float]) -> None:
+        self._consent = consent
+        self._keep = keep
+        self._now = now
+        self._budget = SamplingBudget()
+        self._rate = RateLimiter()
+        self._opened: dict[tuple[object, ...], Callable[[], None]] = {}
+        """By document and the page's own id: notifies the client that an elicitation is complete."""
+
+    @property
+    def _settings(self) -> PageSettings:
+        return self._consent.settings
+
+    def observe(self, observer: CallObserver, session: Session, document: AskingDocument) -> CallObserver:
+        """Return the observer of a request that runs in a document of a page."""
+        if observer.on_request is None:
+            return observer
+        send = partial(self._send, observer, session, document)
+        return CallObserver(observer.on_progress, send, observer.support)
+
+    def on_announcement(self, event: HostAnnouncement) -> None:
+        """Handle the end of an elicitation in the mode `url`, which its page announces."""
+        told = event.message
+        if not isinstance(told, wire.PageNotification) or told.method != COMPLETE:
+            return
+        with contextlib.suppress(msgspec.DecodeError):
+            own_id = msgspec.json.decode(bytes(told.params or b"{}"), type=_Completion).elicitation_id
+            key = event.host, told.tab_id, told.frame_id, told.document_id, own_id
+            if notify := self._opened.pop(key, None):
+                notify()
+
+    async def _send(
+        self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
+    ) -> bytes:
+        name, kind = _describe_request(request)
+        record = CallRecord(session, name, NOTHING, self._now(), site=document.site, kind=kind)
+        how: Answer | Exception | None = None
+        try:
+            result = await self._answer(observer, session, document, request)
+            how = Answer(b"", is_error=False)
+        except Exception as error:
+            how = error
+            if isinstance(error, NotApprovedError):
+                _log.warning("a page's %s request was rejected: %s", kind, error.audit_detail)
+            raise
+        finally:
+            self._keep(record.finish(how, self._now()))
+        return result
+
+    async def _answer(
+        self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
+    ) -> bytes:
+        assert observer.on_request
+        observer.support.check(request)
+        if isinstance(request, wire.ElicitConfirmation):
+            return await observer.on_request(self._mark_elicitation(observer, document, request))
+        self._count_request(document)
+        if request.method == ROOTS:
+            await self._consent.check("roots", session, document.origin, "", observer, document.host)
+            return await observer.on_request(wire.PageRequest(method=ROOTS))
+        sampling = PageSamplingRequest(request.params)
+        await self._consent.check(
+            "sampling", session, document.origin, sampling.preview, observer, document.host
+        )
+        limit = self._settings.max_tokens
+        self._spend(document, sampling.count_tokens(limit))
+        params = sampling.for_client(_format_site(document), limit)
+        return await observer.on_request(wire.PageRequest(method=SAMPLING, params=params))
+
+    def _count_request(self, document: AskingDocument) -> None:
+        self._rate.per_minute = self._settings.requests_per_minute
+        wait_s = self._rate.wait_s(origins.canonicalize(document.origin), self._now())
+        if wait_s:
+            detail = (
+                f"a site may send {self._rate.per_minute} requests a minute (pages.requests_per_minute): "
+                f"the next one is possible in {wait_s:.0f} s"
+            )
+            raise CallError(Code.RATE_LIMITED, detail, handed=False)
+
+    def _spend(self, document: AskingDocument, tokens: int) -> None:
+        origin, limit = origins.canonicalize(document.origin), self._settings.tokens_per_hour
+        left = self._budget.left(origin, limit, self._now())
+        if tokens > left:
+            detail = (
+                f"the request may cost {tokens} tokens, and {max(left, 0)} of the {limit} are left that the "
+                "site has in an hour (pages.tokens_per_hour)"
+            )
+            raise CallError(Code.RATE_LIMITED, detail, handed=False)
+        self._budget.spend(origin, tokens, self._now())
+
+    def _mark_elicitation(
+        self, observer: CallObserver, document: AskingDocument, request: wire.ElicitConfirmation
+    ) -> wire.ElicitConfirmation:
+        """Return a request that names the site: the user must see who asks."""
+        said = single_line(request.message, _MAX_QUESTION)
+        if request.mode == "form":
+            return msgspec.structs.replace(request, message=f"{document.origin} asks: {said}")
+        _check_url(request.url)
+        public_id = secrets.token_urlsafe(16) if observer.on_elicited else ""
+        if observer.on_elicited and request.elicitation_id:
+            key = (*document[:4], request.elicitation_id)
+            self._opened[key] = partial(observer.on_elicited, public_id)
+            if len(self._opened) > _MAX_OPENED:
+                del self._opened[next(iter(self._opened))]
+        message = f"{document.origin} asks you to open {request.url} . It says: {said}"
+        return msgspec.structs.replace(request, message=message, elicitation_id=public_id)
+
+
+class _Completion(msgspec.Struct, rename="camel"):
+    elicitation_id: str
+
+
+def _describe_request(request: ServerRequest) -> tuple[str, CallKind]:
+    """Return name and kind of a request for the audit log."""
+    if isinstance(request, wire.ElicitConfirmation):
+        return "elicitation/create", "elicitation"
+    if request.method == ROOTS:
+        return ROOTS, "roots"
+    return SAMPLING, "sampling"
+
+
+def _format_site(document: AskingDocument) -> str:
+    return "without an origin" if document.origin == origins.OPAQUE else f"at {document.origin}"
+
+
+def _check_url(url: str) -> None:
+    """Check the address of an elicitation. Raises a CallError that states the rule."""
+    size = len(url.encode(errors="replace"))
+    if size > MAX_URL_BYTES:
+        detail = f"the url has {size} bytes, the limit is {MAX_URL_BYTES}"
+        raise CallError(Code.INVALID_PARAMS, detail, handed=False)
+    try:
+        origin = origins.parse_address(url).origin if is_single_line(url) else None
+    except origins.OriginError:
+        origin = None
+    has_user = "@" in url.partition("//")[2].partition("/")[0]  # it could look like another site's address
+    if origin is None or has_user or not (origin.scheme == "https" or is_local(origin.host)):
+        detail = "the url must be an https address without a user name, or an address of this machine"
+        raise CallError(Code.INVALID_PARAMS, detail, handed=False)
