@@ -31,6 +31,8 @@ const KINDS = {
   act: "read this site and act on it",
   "page-tools": "use the tools of its pages",
   upload: "upload files to it",
+  sampling: "let its pages use this client's model",
+  roots: "tell its pages which folders this client works in",
 };
 
 /** @type {chrome.runtime.Port} */

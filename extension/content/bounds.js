@@ -18,10 +18,21 @@ var PageBounds = (() => {
   /** Of a page server's own notification, or of one about a call's progress. */
   const NOTIFICATION_BYTES = 64 * 1024;
   const NOTIFICATIONS_PER_SECOND = 10;
-  /** Limits of a page's question to the user. */
-  const QUESTION_BYTES = 2 * 1024;
-  const QUESTION_SCHEMA_BYTES = 64 * 1024;
-  const QUESTION_RULE = "A question needs a message, and its requestedSchema is an object of at most 64 KiB.";
+  /** Notifications of a page server that clients receive as they are. */
+  const NOTIFICATIONS = Object.freeze(["notifications/message", "notifications/elicitation/complete"]);
+  const ELICITATION = "elicitation/create";
+  /** What a page server may request of the client of a call. */
+  const REQUESTS = Object.freeze([ELICITATION, "sampling/createMessage", "roots/list"]);
+  /** Of the params of such a request. */
+  const REQUEST_BYTES = 4 * MIB;
+  /** Of the id of a request: it is stored until the request has its response. */
+  const REQUEST_ID_CHARS = 1024;
+  /** From a server in an iframe, with which the worker is busy at each; a call may send as many. */
+  const REQUESTS_PER_SECOND = 20;
+  const ELICITATION_MESSAGE_BYTES = 2 * 1024;
+  const ELICITATION_SCHEMA_BYTES = 64 * 1024;
+  const ELICITATION_URL_BYTES = 8 * 1024;
+  const ELICITATION_ID_CHARS = 256;
 
   /** Bytes of a value as UTF-8 JSON. @param {unknown} value */
   function jsonBytes(value) {
@@ -85,22 +96,67 @@ var PageBounds = (() => {
 
   /** An object that is short enough for a label; undefined where it is not. @param {unknown} value */
   function label(value) {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-    return jsonBytes(value) <= LABEL_BYTES ? value : undefined;
+    return isObject(value) && jsonBytes(value) <= LABEL_BYTES ? value : undefined;
   }
 
   /**
-   * A page's question to the user: its text is truncated; a truncated form would ask for something else.
+   * A page's request to the client of a call, as far as it may be sent.
    *
-   * @param {{ message?: unknown, requestedSchema?: unknown }} asked
-   * @returns {{ message: string, requestedSchema?: object } | null} null: it cannot be asked
+   * @param {string} method one of `REQUESTS`
+   * @param {unknown} params
+   * @returns {{ params: object, fault?: undefined } | { params?: undefined, fault: string }} `fault`: the reason why
+   *   its params are not sent
    */
-  function question({ message, requestedSchema: schema }) {
-    if (typeof message !== "string") return null;
-    const text = cut(message, QUESTION_BYTES);
-    if (schema === undefined) return { message: text };
-    if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return null;
-    return jsonBytes(schema) <= QUESTION_SCHEMA_BYTES ? { message: text, requestedSchema: schema } : null;
+  function fitRequest(method, params) {
+    if (!isObject(params)) return { fault: `The params of ${method} must be an object.` };
+    if (method === ELICITATION) return fitElicitation(params);
+    const bytes = jsonBytes(params);
+    if (bytes <= REQUEST_BYTES) return { params };
+    return { fault: `The params of ${method} have ${bytes} bytes; at most ${REQUEST_BYTES} can be sent.` };
+  }
+
+  /**
+   * The text of an elicitation is truncated; a truncated form or URL would ask for something else.
+   *
+   * @param {Record<string, unknown>} given
+   * @returns {ReturnType<typeof fitRequest>}
+   */
+  function fitElicitation({ mode, message, requestedSchema, url, elicitationId }) {
+    if (typeof message !== "string") return { fault: "An elicitation needs a message." };
+    const text = cut(message, ELICITATION_MESSAGE_BYTES);
+    if (mode === "url") return fitUrl(text, url, elicitationId);
+    if (mode !== undefined && mode !== "form") return { fault: "The mode of an elicitation is form or url." };
+    if (requestedSchema === undefined) return { params: { message: text } };
+    if (isObject(requestedSchema) && jsonBytes(requestedSchema) <= ELICITATION_SCHEMA_BYTES) {
+      return { params: { message: text, requestedSchema } };
+    }
+    return { fault: `The requestedSchema must be an object of at most ${ELICITATION_SCHEMA_BYTES} bytes.` };
+  }
+
+  /**
+   * @param {string} message
+   * @param {unknown} url
+   * @param {unknown} elicitationId
+   * @returns {ReturnType<typeof fitRequest>}
+   */
+  function fitUrl(message, url, elicitationId) {
+    if (typeof url !== "string" || url === "" || new TextEncoder().encode(url).length > ELICITATION_URL_BYTES) {
+      return { fault: `The url of an elicitation must be a text of at most ${ELICITATION_URL_BYTES} bytes.` };
+    }
+    if (typeof elicitationId !== "string" || elicitationId.length > ELICITATION_ID_CHARS) {
+      return { fault: `The elicitationId must be a text of at most ${ELICITATION_ID_CHARS} characters.` };
+    }
+    return { params: { mode: "url", message, url, elicitationId } };
+  }
+
+  /** @param {unknown} value @returns {value is Record<string, unknown>} */
+  function isObject(value) {
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  }
+
+  /** Return whether a value can be the id of a request. @param {unknown} id @returns {id is string | number} */
+  function isRequestId(id) {
+    return typeof id === "number" || (typeof id === "string" && id.length <= REQUEST_ID_CHARS);
   }
 
   /**
@@ -119,6 +175,11 @@ var PageBounds = (() => {
     #since = -Infinity;
     #count = 0;
 
+    /** @param {number} perSecond */
+    constructor(perSecond = NOTIFICATIONS_PER_SECOND) {
+      this.perSecond = perSecond;
+    }
+
     /**
      * Whether one more may pass.
      *
@@ -128,7 +189,7 @@ var PageBounds = (() => {
       const now = performance.now();
       if (now - this.#since >= 1000) [this.#since, this.#count] = [now, 0];
       this.#count += 1;
-      return this.#count <= NOTIFICATIONS_PER_SECOND && jsonBytes(message) <= NOTIFICATION_BYTES;
+      return this.#count <= this.perSecond && jsonBytes(message) <= NOTIFICATION_BYTES;
     }
   }
 
@@ -137,13 +198,18 @@ var PageBounds = (() => {
     ENTRY_BYTES,
     KINDS,
     URI_CHARS,
-    QUESTION_RULE,
+    NOTIFICATIONS,
+    ELICITATION,
+    REQUESTS,
+    REQUESTS_PER_SECOND,
     cut,
     jsonBytes,
     fitOffer,
+    fitRequest,
     label,
-    question,
+    isObject,
     isPartOf,
+    isRequestId,
     randomUuid,
     Pace,
   });

@@ -19,9 +19,8 @@ const SILENCE_MS = 3_000;
 const LISTS_PAUSE_MS = 500;
 /** Of a message to the worker: the browser's own limit, and that of the wire. */
 const MESSAGE_BYTES = 64 * 1024 * 1024;
-/** Of one page: it may ask one at a time, and those that are refused are answered at once. */
+/** Of one document: a call may have fewer, and the worker rejects the others at once. */
 const OPEN_QUESTIONS = 8;
-const INVALID_REQUEST = -32600;
 const INTERNAL_ERROR = -32603;
 const GONE = -32010;
 const TIMED_OUT = -32011;
@@ -30,7 +29,7 @@ const NAVIGATED = -32013;
 const NO_LONGER_OFFERED = -32018;
 
 const NOBODY_TO_ASK = { error: { code: GONE, message: "The caller of the page's tool is gone." } };
-const TOO_MANY_QUESTIONS = { error: { code: INVALID_REQUEST, message: "Too many questions are open." } };
+const TOO_MANY_QUESTIONS = failed(INVALID_REQUEST, `At most ${OPEN_QUESTIONS} requests of a page can be open.`);
 
 class PageProxy {
   #closed = new AbortController();
@@ -52,7 +51,7 @@ class PageProxy {
       onUpdated: (uri) => this.#updated(uri),
       onStopped: (server) => this.#unwatched(server),
       onNotification: (method, params) => this.#notified({ method, params }),
-      onQuestion: (question) => this.#asked(question),
+      onQuestion: (question, cancelled) => this.#asked(question, cancelled),
     },
     this.#iframe,
     this.#closed.signal,
@@ -66,7 +65,7 @@ class PageProxy {
   /** Resources that the worker wants to hear of, and the server of each. @type {Map<string, { server: TabTransport }>} */
   #watched = new Map();
   #updates = new ResourceUpdates((uri, watched) => this.#post({ type: "resource-updated", uri, watched }));
-  /** Open questions of the page to the user, by id. @type {Map<string, (answer: PageAnswer) => void>} */
+  /** Open requests of the page to the client of its call, by id. @type {Map<string, (answer: PageAnswer) => void>} */
   #questions = new Map();
   #pace = new PageBounds.Pace();
   #tellOffer = oneAtATime(async () => {
@@ -122,17 +121,20 @@ class PageProxy {
   }
 
   /**
-   * Whether it may be asked is the worker's to say: it knows the calls of all clients.
+   * Whether it may be asked is the worker's to say: it knows the calls of all clients. A cancelled question is open
+   * until the worker has answered it, so that a page which asks and cancels in a loop waits for the worker.
    *
    * @param {PageQuestion} question
+   * @param {AbortSignal} cancelled
    * @returns {Promise<PageAnswer>}
    */
-  #asked(question) {
+  #asked(question, cancelled) {
     return new Promise((resolve) => {
       if (!this.#port) return resolve(NOBODY_TO_ASK);
       if (this.#questions.size >= OPEN_QUESTIONS) return resolve(TOO_MANY_QUESTIONS);
       const questionId = PageBounds.randomUuid();
       this.#questions.set(questionId, resolve);
+      cancelled.addEventListener("abort", () => this.#post({ type: "page-question-cancelled", questionId }));
       this.#post({ type: "page-question", questionId, ...question });
     });
   }

@@ -11,9 +11,11 @@
  * ask the server itself: that is MCP-B's own design.
  *
  * @typedef {import("../worker/document.js").ToChildMessage} ToChildMessage
- * @typedef {{ nonce: string, unanswered: Set<unknown>, pace: InstanceType<typeof PageBounds.Pace>,
- *   changed: Map<string, () => void>, updates: InstanceType<typeof ResourceUpdates>, isProven: boolean }} Child `nonce`: how the worker calls the document in it; empty: no nonce
- *   has said yet. `unanswered`: ids of requests. `isProven`: its server has answered one
+ * @typedef {{ nonce: string, unanswered: Set<unknown>, asked: Set<unknown>,
+ *   requestPace: InstanceType<typeof PageBounds.Pace>, pace: InstanceType<typeof PageBounds.Pace>,
+ *   changed: Map<string, () => void>, updates: InstanceType<typeof ResourceUpdates>, isProven: boolean }} Child
+ *   `nonce`: how the worker calls the document in it; empty: no nonce has said yet. `unanswered`: ids of requests to its
+ *   server, `asked`: of its server's own. `isProven`: its server has answered one
  */
 
 const IFRAME_CHANNEL = "mcp-iframe";
@@ -22,6 +24,10 @@ const FRAME_CHANNEL = "dev.mcpb.frame";
 const LONGEST_NONCE = 64;
 /** Of one server; what is older than that has been given up without a word. */
 const LONGEST_UNANSWERED = 1024;
+const TOO_OFTEN = {
+  answer: failed(INVALID_REQUEST, `A page server may send ${PageBounds.REQUESTS_PER_SECOND} requests in a second.`),
+  fit: undefined,
+};
 
 /** Connection of this frame to the server in it, while a parent script hosts it. */
 class IframeCarrier {
@@ -136,6 +142,7 @@ class IframeHost {
     for (const [window, child] of this.#children) {
       if (child.nonce !== nonce) continue;
       expectAnswer(child.unanswered, payload);
+      if (payload?.method === undefined) child.asked.delete(payload?.id);
       window.postMessage({ ...envelope(payload), nonce }, origin === "null" ? "*" : origin);
     }
   }
@@ -147,7 +154,7 @@ class IframeHost {
     if (data?.channel !== IFRAME_CHANNEL || data.type !== "mcp" || data.direction !== "server-to-client") return;
     if (data.payload === "mcp-server-ready") return this.#found(source);
     const child = this.#children.get(source);
-    if (child?.nonce) this.#said(child, data.payload);
+    if (child?.nonce) this.#said(child, source, data.payload);
   }
 
   /** @param {Window} window */
@@ -169,6 +176,8 @@ class IframeHost {
     const child = {
       nonce: "",
       unanswered: new Set(),
+      asked: new Set(),
+      requestPace: new PageBounds.Pace(PageBounds.REQUESTS_PER_SECOND),
       pace: new PageBounds.Pace(),
       changed: new Map(LIST_REQUESTS.map(({ changed }) => [changed, oneAtATime(async () => this.#tell(child, changed))])),
       updates: new ResourceUpdates((uri) => this.#tell(child, UPDATED, { uri })),
@@ -194,7 +203,7 @@ class IframeHost {
     if (typeof nonce !== "string" || nonce.length > LONGEST_NONCE) return;
     if ([...this.#children].some(([other, child]) => other !== window && child.nonce === nonce)) return;
     const child = this.#children.get(window) ?? this.#adopt(window);
-    if (child.nonce !== nonce) child.unanswered.clear();
+    if (child.nonce !== nonce) for (const ids of [child.unanswered, child.asked]) ids.clear();
     child.isProven &&= child.nonce === nonce;
     child.nonce = nonce;
     if (child.pace.allows({ nonce })) this.events.onNamed(nonce);
@@ -204,16 +213,43 @@ class IframeHost {
    * Pass on what was asked for, and of the rest no more than a frame may say by itself, once it has answered.
    *
    * @param {Child} child
+   * @param {Window} window
    * @param {any} payload
    */
-  #said(child, payload) {
+  #said(child, window, payload) {
     const isAnswer = typeof payload === "object" && payload !== null && payload.method === undefined;
     if (isAnswer) return this.#answered(child, payload);
     if (!child.isProven) return;
+    if (payload?.id !== undefined) return this.#asked(child, window, payload);
+    if (payload?.method === CANCELLED) return this.#cancelled(child, payload.params?.requestId);
     const changed = child.changed.get(payload?.method);
     if (changed) return changed();
     if (payload?.method === UPDATED) return this.#updated(child, payload.params?.uri);
     if (child.pace.allows(plain(payload))) this.events.onSaid(child.nonce, payload);
+  }
+
+  /**
+   * A request of a server. One that goes to no client is answered here.
+   *
+   * @param {Child} child
+   * @param {Window} window
+   * @param {any} request
+   */
+  #asked(child, window, { id, method, params }) {
+    if (!PageBounds.isRequestId(id) || typeof method !== "string") return;
+    const { answer, fit } = child.requestPace.allows({}) ? readRequest(method, plain(params) ?? {}) : TOO_OFTEN;
+    if (answer) {
+      const { nonce } = child;
+      return window.postMessage({ ...envelope({ jsonrpc: "2.0", id, ...answer }), nonce }, "*");
+    }
+    const request = /** @type {const} */ ({ jsonrpc: "2.0", id, method, params: fit });
+    expectAnswer(child.asked, request);
+    this.events.onSaid(child.nonce, request);
+  }
+
+  /** @param {Child} child @param {unknown} requestId of one of the server's own requests */
+  #cancelled(child, requestId) {
+    if (child.asked.delete(requestId)) this.#tell(child, CANCELLED, { requestId });
   }
 
   /** @param {Child} child @param {unknown} uri */

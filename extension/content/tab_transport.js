@@ -4,7 +4,8 @@
  *
  * A page may hold several servers on one channel (two bundles with one each): all of them answer every request.
  *
- * @typedef {{ jsonrpc: "2.0", id?: string, method?: string, params?: any, result?: any,
+ * @typedef {string | number} RequestId
+ * @typedef {{ jsonrpc: "2.0", id?: RequestId, method?: string, params?: any, result?: any,
  *   error?: McpError }} McpMessage
  * @typedef {{ isOpen: boolean, post: (payload: McpMessage | string) => void,
  *   listen: (ear: { onMessage: (payload: any) => void, lost: () => void }, closed: AbortSignal) => void }} Carrier how
@@ -12,11 +13,11 @@
  * @typedef {{ progress: number, total?: number, message?: string }} McpProgress
  * @typedef {{ onReady: () => void, onChange: (kind: ListKind) => void, onLate: () => void,
  *   onUpdated: (uri: string) => void, onStopped: () => void, onNotification: (method: string, params: any) => void,
- *   onQuestion: (question: PageQuestion) => Promise<PageAnswer> }} TransportEvents `onReady`: a server is there, whose
- *   lists are worth reading; `onChange`: this list is worth reading anew; `onLate`: a list has more in it, from another
- *   server; `onUpdated`: a resource has changed; `onStopped`: no resource is watched any more; `onQuestion`: the page
- *   asks the user
- * @typedef {{ message: string, requestedSchema?: object }} PageQuestion
+ *   onQuestion: (question: PageQuestion, cancelled: AbortSignal) => Promise<PageAnswer> }} TransportEvents `onReady`: a
+ *   server is there, whose lists are worth reading; `onChange`: this list is worth reading anew; `onLate`: a list has
+ *   more in it, from another server; `onUpdated`: a resource has changed; `onStopped`: no resource is watched any more;
+ *   `onQuestion`: the page requests something of the client of its call; once it has cancelled that, no answer is needed
+ * @typedef {{ method: string, params: object }} PageQuestion within the bounds of content/bounds.js
  * @typedef {{ result?: object, error?: { code: number, message: string } }} PageAnswer one of the two
  * @typedef {{ code: number, message: string, data?: unknown }} McpError
  * @typedef {(result: any, error: McpError | undefined) => boolean} IsRefusal whether a server says that it has no such
@@ -32,10 +33,15 @@
 
 const CLIENT_INFO = { name: "mcpb", version: chrome.runtime.getManifest().version };
 const PROTOCOL_VERSION = "2025-11-25";
-const CAPABILITIES = { elicitation: {} };
+/** What a page may ask for, not what it will be granted. */
+const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} };
 const LISTING_MS = 10_000;
 const POLL_MS = 60_000;
 const UPDATED = "notifications/resources/updated";
+const CANCELLED = "notifications/cancelled";
+/** Of an unknown method, in an error. */
+const SHOWN_METHOD_BYTES = 100;
+const INVALID_REQUEST = -32600;
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
 /** Of `resources/read`: MCP 2025-11-25, "Resources", "Error Handling". */
@@ -112,6 +118,9 @@ class PolyfillCarrier {
 class TabTransport {
   /** @type {Map<string, PendingRequest>} */
   #pending = new Map();
+  /** Requests of page servers without a response; two servers may use the same id.
+   * @type {Set<{ id: RequestId, cancelled: AbortController }>} */
+  #open = new Set();
   #lists = new Map(LIST_REQUESTS.map((request) => [request.kind, new ServerList(request)]));
   /** The newest `initialize`. */
   #introduction = newIntroduction();
@@ -380,7 +389,7 @@ class TabTransport {
 
   /** Cancels a request. @param {string} requestId */
   #cancelled(requestId) {
-    this.#notify("notifications/cancelled", { requestId, reason: "cancelled" });
+    this.#notify(CANCELLED, { requestId, reason: "cancelled" });
   }
 
   /** @param {any} payload */
@@ -402,6 +411,7 @@ class TabTransport {
   /** The way to the server has gone, not the server: what it offered stays so until it is asked again. */
   #lost() {
     for (const id of [...this.#pending.keys()]) this.#abandon(id);
+    this.#withdraw(() => true);
     this.#endSubscriptions();
   }
 
@@ -410,6 +420,7 @@ class TabTransport {
     this.connected = false;
     this.#initializing = null;
     this.#introduction = this.#introduced = newIntroduction();
+    this.#withdraw(() => true);
     this.#endSubscriptions();
     const asked = [...this.#pending.keys()]; // what is asked from now on is asked of another one
     this.check();
@@ -447,35 +458,37 @@ class TabTransport {
 
   /** @param {McpMessage} message a request or notification of the page server */
   #asked({ id, method = "", params }) {
-    if (id !== undefined) return void this.#answer(id, method, plain(params) ?? {});
+    if (PageBounds.isRequestId(id)) return void this.#answer(id, method, plain(params) ?? {});
+    if (id !== undefined) return;
+    if (method === CANCELLED) return this.#withdraw((open) => open === params?.requestId);
     const changed = LIST_REQUESTS.filter((request) => request.changed === method);
     if (changed.length > 0) return changed.forEach(({ kind }) => this.events.onChange(kind));
     if (method === "notifications/progress") return this.#progress(params);
-    if (method !== UPDATED) return this.events.onNotification(method, plain(params) ?? {});
-    const uri = plain(params)?.uri;
+    if (PageBounds.NOTIFICATIONS.includes(method)) return this.events.onNotification(method, plain(params) ?? {});
+    const uri = method === UPDATED && plain(params)?.uri;
     if (typeof uri === "string") this.events.onUpdated(uri);
   }
 
   /**
-   * @param {string} id
+   * Answer a request, unless it is cancelled meanwhile.
+   *
+   * @param {RequestId} id
    * @param {string} method
    * @param {any} params
    */
   async #answer(id, method, params) {
-    this.carrier.post({ jsonrpc: "2.0", id, ...(await this.#answerTo(method, params)) });
+    const request = { id, cancelled: new AbortController() };
+    this.#open.add(request);
+    const { answer, fit } = readRequest(method, params);
+    const response = answer ?? (await this.events.onQuestion({ method, params: fit }, request.cancelled.signal));
+    if (this.#open.delete(request)) this.carrier.post({ jsonrpc: "2.0", id, ...response });
   }
 
-  /**
-   * @param {string} method
-   * @param {any} params
-   * @returns {PageAnswer | Promise<PageAnswer>}
-   */
-  #answerTo(method, params) {
-    if (method === "ping") return { result: {} };
-    if (method !== "elicitation/create") return failed(METHOD_NOT_FOUND, `mcpb does not answer ${method}.`);
-    if ((params.mode ?? "form") !== "form") return failed(INVALID_PARAMS, "mcpb asks with forms alone.");
-    const question = PageBounds.question(params);
-    return question ? this.events.onQuestion(question) : failed(INVALID_PARAMS, PageBounds.QUESTION_RULE);
+  /** Give up requests of page servers: no response follows. @param {(id: RequestId) => boolean} isMeant */
+  #withdraw(isMeant) {
+    for (const request of this.#open) {
+      if (isMeant(request.id) && this.#open.delete(request)) request.cancelled.abort();
+    }
   }
 
   /** @param {any} params */
@@ -485,7 +498,8 @@ class TabTransport {
   }
 
   /** @param {McpMessage} message */
-  #answered({ id = "", result, error }) {
+  #answered({ id, result, error }) {
+    if (typeof id !== "string") return;
     const isOfList = [...this.#lists.values()].some((list) => list.take(id, result));
     if (id === this.#introduction.id && !error) this.#declare(plain(result)?.capabilities);
     const pending = this.#pending.get(id);
@@ -527,6 +541,22 @@ class TabTransport {
 /** @returns {Introduction} */
 function newIntroduction() {
   return { id: PageBounds.randomUuid(), servers: 0, declared: new Map() };
+}
+
+/**
+ * A page server's request: what to ask of the client of its call, or the response where no client is needed.
+ *
+ * @param {string} method
+ * @param {unknown} params
+ * @returns {{ fit: object, answer?: undefined } | { answer: PageAnswer, fit?: undefined }}
+ */
+function readRequest(method, params) {
+  if (method === "ping") return { answer: { result: {} } };
+  if (!PageBounds.REQUESTS.includes(method)) {
+    return { answer: failed(METHOD_NOT_FOUND, `mcpb does not answer ${PageBounds.cut(method, SHOWN_METHOD_BYTES)}.`) };
+  }
+  const { params: fit, fault } = PageBounds.fitRequest(method, params);
+  return fit ? { fit } : { answer: failed(INVALID_PARAMS, fault) };
 }
 
 /**

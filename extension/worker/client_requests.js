@@ -1,6 +1,6 @@
 /** Requests to the client of a call, with their deadlines. */
 
-import { Code, WireError } from "./wire.js";
+import { Code, notification, WireError } from "./wire.js";
 
 /**
  * @import { Link } from "./host_connection.js"
@@ -8,7 +8,7 @@ import { Code, WireError } from "./wire.js";
  * @typedef {{ resolve: (result: any) => void, reject: (error: WireError) => void }} Waiting
  */
 
-/** Seconds that a user has to answer. */
+/** Seconds that a client has to answer. */
 export const QUESTION_SECONDS = 120;
 
 export class Questions {
@@ -17,24 +17,32 @@ export class Questions {
   #open = new WeakMap();
 
   /**
-   * Ask the client of a request.
+   * Ask the client of a request. A question that the client need not answer any more, though the request goes on, is
+   * cancelled there.
    *
    * @param {Link} link
    * @param {string} request its id
    * @param {{ method: string, params: object }} question
-   * @param {AbortSignal} over the request has ended, and the question with it
+   * @param {{ over: AbortSignal, cancelled: AbortSignal }} signals `over`: the request has ended, and the question
+   *   with it; `cancelled`: the page does not need the answer any more
    * @returns {Promise<any>} the result
    * @throws {WireError} it was answered with an error, or not at all
    */
-  async ask(link, request, { method, params }, over) {
+  async ask(link, request, { method, params }, { over, cancelled }) {
     const id = `ext:${(this.#asked += 1)}`;
     const open = this.#openOn(link);
     /** @type {PromiseWithResolvers<any>} */
     const { promise, resolve, reject } = Promise.withResolvers();
     const ended = () => reject(unanswered(Code.GONE, "The call has ended, so the answer is not needed any more."));
-    const late = () => reject(unanswered(Code.TIMED_OUT, `The user did not answer within ${QUESTION_SECONDS} s.`));
+    const stop = (/** @type {WireError} */ why) => {
+      link.post({ ...notification("browser/cancelled", { id }), for: request });
+      reject(why);
+    };
+    const late = () => stop(unanswered(Code.TIMED_OUT, `The client did not answer within ${QUESTION_SECONDS} s.`));
+    const withdrawn = () => stop(unanswered(Code.GONE, "The request was cancelled."));
     const timer = setTimeout(late, QUESTION_SECONDS * 1000);
     over.addEventListener("abort", ended);
+    cancelled.addEventListener("abort", withdrawn);
     open.set(id, { resolve, reject });
     try {
       link.post({ jsonrpc: "2.0", id, method, for: request, params });
@@ -43,6 +51,7 @@ export class Questions {
       open.delete(id);
       clearTimeout(timer);
       over.removeEventListener("abort", ended);
+      cancelled.removeEventListener("abort", withdrawn);
     }
   }
 

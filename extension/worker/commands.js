@@ -11,6 +11,7 @@ import { Code, WireError } from "./wire.js";
 /**
  * @import { Session } from "./wire.js"
  * @import { ApprovalPrompts } from "./approval_prompts.js"
+ * @import { Request as PageRequest } from "./page_requests.js"
  * @import { Asked, Command } from "./requests.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./document_registry.js"
@@ -183,7 +184,8 @@ function hearing({ id, signal, notify, ask }) {
     id,
     signal,
     onProgress: (/** @type {object} */ progress) => notify("browser/progress", progress),
-    onQuestion: (/** @type {object} */ question) => ask("browser/elicitConfirmation", question),
+    onQuestion: (/** @type {PageRequest} */ { method, params }, /** @type {AbortSignal} */ cancelled) =>
+      ask(method, params, cancelled),
   };
 }
 

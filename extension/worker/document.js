@@ -24,15 +24,16 @@
  *   `watched` or a part of it
  * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
  * @typedef {{ type: "frame-visible" }} VisibleMessage
- * @typedef {{ type: "page-question", questionId: string, message: string, requestedSchema?: object }
- *   } QuestionMessage the page asks the user of the call that runs in it
+ * @typedef {{ type: "page-question", questionId: string, method: string, params: object }} QuestionMessage the page
+ *   requests something of the client of the call that runs in it
+ * @typedef {{ type: "page-question-cancelled", questionId: string }} QuestionCancelledMessage answered as well
  * @typedef {{ type: "find-parent" }} FindParentMessage the parent's script asks who we are: iframe_servers.js
  * @typedef {{ type: "child-frame", nonce: string }} ChildMessage a child frame has sent this
  * @typedef {{ type: "to-server", payload: any }} ToServerMessage
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
  * @typedef {ToolsMessage | ResultMessage | FailureMessage | SubmittedMessage | ProgressMessage | WatchMessage
- *   | PageNotificationMessage | VisibleMessage | QuestionMessage | FindParentMessage | ChildMessage | ToServerMessage
- *   | FromChildMessage } FrameMessage
+ *   | PageNotificationMessage | VisibleMessage | QuestionMessage | QuestionCancelledMessage | FindParentMessage
+ *   | ChildMessage | ToServerMessage | FromChildMessage } FrameMessage
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
  * @typedef {{ type: "ask-server", requestId: string, method: string, params: any, wantsProgress: boolean }
@@ -40,7 +41,7 @@
  * @typedef {{ type: "watch-resource" | "unwatch-resource", uri: string }} WatchCommand
  * @typedef {{ type: "cancel-tool", requestId: string }} CancelMessage
  * @typedef {{ type: "host-status", missing: boolean }} StatusMessage
- * @typedef {{ type: "question-answer", questionId: string, result?: ElicitResult,
+ * @typedef {{ type: "question-answer", questionId: string, result?: object,
  *   error?: { code: number, message: string } }} AnswerMessage one of the two
  * @typedef {{ type: "frame-nonce", nonce: string }} NonceMessage to be said to the parent window
  * @typedef {{ type: "frame-hosted", hosted: boolean }} HostedMessage the parent's script speaks to our server for us
@@ -53,23 +54,25 @@
 
 import { waitSubmissionOutcome } from "./form_submission.js";
 import { isTooLarge } from "./host_connection.js";
+import { PageRequests } from "./page_requests.js";
 import { ResourceWatches } from "./resource_watches.js";
-import { fitLabel, fitOffer, fitQuestion } from "./tool_list.js";
+import { fitLabel, fitOffer } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 
+const { isObject } = PageBounds;
+
 /**
+ * @import { SendRequest } from "./page_requests.js"
  * @import { Lists, Via } from "./wire.js"
  * @typedef {Lists & { via: Record<string, Via>, serverInfo?: object, capabilities?: object, notice?: string }} Offer
  * @typedef {{ progress: number, total?: number, message?: string }} Progress
  * @typedef {{ success: boolean, payload: any }} Executed
- * @typedef {{ message: string, requestedSchema?: object }} Question
- * @typedef {{ action: "accept" | "decline" | "cancel", content?: object }} ElicitResult MCP's
- * @typedef {{ onProgress: (progress: Progress) => void, onQuestion: (question: Question) => Promise<any> }} Hearing
- * @typedef {{ id: string, signal: AbortSignal } & Hearing} Asked
+ * @typedef {(progress: Progress) => void} OnProgress
+ * @typedef {{ id: string, signal: AbortSignal, onProgress: OnProgress, onQuestion: SendRequest }} Asked
  * @typedef {{ resolve: (executed: Executed | Promise<Executed>) => void, reject: (error: WireError) => void,
- *   isOfServer: boolean, isSubmitted: boolean, asking: boolean, questions: number, pace: InstanceType<typeof PageBounds.Pace> } & Hearing
- *   } Call `isOfServer`: a request to the page's server, and no tool; `isSubmitted`: its form has reached the page; `asking`: a question of it is open; `questions`: how many more
- *   it may ask
+ *   isOfServer: boolean, isSubmitted: boolean, requests: PageRequests, onProgress: OnProgress,
+ *   pace: InstanceType<typeof PageBounds.Pace> }} Call `isOfServer`: a request to the page's server, and no tool;
+ *   `isSubmitted`: its form has reached the page; `requests`: those of the page to the client
  */
 
 export const FRAME_PORT = "mcpb-frame";
@@ -81,8 +84,6 @@ const CONTENT_CODES = new Set([
   Code.NAVIGATED,
   Code.NO_LONGER_OFFERED,
 ]);
-/** Questions of one call to the user. */
-const MOST_QUESTIONS = 8;
 /** Of what a content script calls its question. */
 const LONGEST_QUESTION_ID = 64;
 
@@ -105,6 +106,8 @@ export class Frame {
   pace = new PageBounds.Pace();
   /** @type {Map<string, Call>} */
   #calls = new Map();
+  /** Open requests of the page to the client of a call, by the content script's id. @type {Map<string, AbortController>} */
+  #questions = new Map();
   watches = new ResourceWatches((type, uri) => this.post({ type, uri }));
 
   /**
@@ -187,14 +190,14 @@ export class Frame {
    * @param {Asked} asked
    * @returns {Promise<Executed>}
    */
-  #run(message, args, { id, signal, ...hearing }) {
+  #run(message, args, { id, signal, onProgress, onQuestion }) {
     /** @type {PromiseWithResolvers<Executed>} */
     const { promise, resolve, reject } = Promise.withResolvers();
     this.#hand(message, args);
     const pace = new PageBounds.Pace();
     const isOfServer = message.type === "ask-server";
-    const fresh = { isOfServer, isSubmitted: false, asking: false, questions: MOST_QUESTIONS, pace };
-    this.#calls.set(id, { resolve, reject, ...hearing, ...fresh });
+    const requests = new PageRequests(onQuestion);
+    this.#calls.set(id, { resolve, reject, isOfServer, isSubmitted: false, requests, onProgress, pace });
     signal.addEventListener("abort", () => {
       if (this.#calls.delete(id)) this.post({ type: "cancel-tool", requestId: id });
     });
@@ -243,39 +246,47 @@ export class Frame {
     if (call.pace.allows(report)) call.onProgress(report);
   }
 
-  /** Asks the user for the page; the page gets the answer or an error. @param {QuestionMessage} message */
-  async question({ questionId, ...asked }) {
+  /** Requests something of a client for the page, which gets the result or an error. @param {QuestionMessage} message */
+  async question({ questionId, method, params }) {
     if (typeof questionId !== "string" || questionId.length > LONGEST_QUESTION_ID) return;
+    if (this.#questions.has(questionId)) return;
+    const cancelled = new AbortController();
+    this.#questions.set(questionId, cancelled);
     try {
-      this.post({ type: "question-answer", questionId, result: elicited(await this.#ask(asked)) });
+      const { requests } = this.#onlyCall();
+      this.#reply(questionId, { result: await requests.send({ method, params }, cancelled.signal) });
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
       const { code, message } = error;
       this.post({ type: "question-answer", questionId, error: { code, message } });
+    } finally {
+      this.#questions.delete(questionId);
     }
   }
 
-  /** @param {{ message: unknown, requestedSchema?: unknown }} asked */
-  async #ask(asked) {
+  /** The page has cancelled a request to a client. @param {QuestionCancelledMessage} message */
+  cancelQuestion({ questionId }) {
+    this.#questions.get(questionId)?.abort();
+  }
+
+  /** @throws {WireError} another number of calls runs: the page must not choose whose client it asks */
+  #onlyCall() {
     const [call, another] = this.#calls.values();
-    if (!call || another) {
-      const count = call ? "several calls run" : "no call runs";
-      throw refusal(Code.INVALID_REQUEST, `A page may ask only while exactly one call runs in its frame: ${count}.`);
-    }
-    if (call.asking) throw refusal(Code.INVALID_REQUEST, "Another question of this call is still open.");
-    const question = fitQuestion(asked);
-    if (call.questions === 0) {
-      const text = `A call may ask ${MOST_QUESTIONS} questions, and none once the user has cancelled one.`;
-      throw refusal(Code.INVALID_REQUEST, text);
-    }
-    call.questions -= 1;
-    call.asking = true;
+    if (call && !another) return call;
+    const count = call ? "several calls run" : "no call runs";
+    throw refusal(Code.INVALID_REQUEST, `A page may ask only while exactly one call runs in its frame: ${count}.`);
+  }
+
+  /**
+   * @param {string} questionId
+   * @param {{ result: object }} answer
+   * @throws {WireError} it is too large for the page
+   */
+  #reply(questionId, answer) {
     try {
-      const answer = await call.onQuestion(question);
-      if (answer?.action === "cancel") call.questions = 0;
-      return answer;
-    } finally {
-      call.asking = false;
+      this.port.postMessage({ type: "question-answer", questionId, ...answer });
+    } catch (error) {
+      if (isTooLarge(error)) throw refusal(Code.TOO_LARGE, "The client's answer is larger than a page can be given.");
     }
   }
 
@@ -287,6 +298,7 @@ export class Frame {
   abandonCalls(why = new WireError(Code.NAVIGATED, ABANDONED, { handed: true })) {
     for (const call of this.#calls.values()) this.#fail(call, why);
     this.#calls.clear();
+    for (const cancelled of this.#questions.values()) cancelled.abort();
     this.watches.endAll();
   }
 
@@ -327,21 +339,6 @@ export function refusal(code, message) {
   return new WireError(code, message, { handed: false });
 }
 
-/**
- * A client's answer, as far as a page may hear it.
- *
- * @param {any} result
- * @returns {ElicitResult}
- * @throws {WireError} it is invalid
- */
-function elicited(result) {
-  const { action, content } = isObject(result) ? result : {};
-  if (action !== "accept" && action !== "decline" && action !== "cancel") {
-    throw refusal(Code.INTERNAL_ERROR, "The client's answer makes no sense.");
-  }
-  return { action, ...(isObject(content) && { content }) };
-}
-
 /** @param {FailureMessage["error"]} error as a content script wrote it */
 export function failure(error) {
   const { code, message, handed } = isObject(error) ? error : { code: Code.INTERNAL_ERROR, message: "", handed: true };
@@ -353,9 +350,4 @@ export function failure(error) {
 function errorOf({ code, message, data }) {
   const number = Number.isSafeInteger(code) ? Number(code) : Code.INTERNAL_ERROR;
   return { code: number, message: String(message), ...(data !== undefined && { data }) };
-}
-
-/** @param {unknown} value @returns {value is Record<string, unknown>} */
-function isObject(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

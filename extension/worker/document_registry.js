@@ -266,6 +266,8 @@ export class Frames {
         return this.#notify(frame, message);
       case "page-question":
         return void frame.question(message);
+      case "page-question-cancelled":
+        return frame.cancelQuestion(message);
       case "find-parent":
         return void this.#iframes.introduce(frame);
       case "child-frame":
@@ -358,7 +360,7 @@ export class Frames {
    * @param {PageNotificationMessage} message
    */
   #notify(frame, { method, params }) {
-    if (typeof method !== "string" || !method.startsWith("notifications/")) return;
+    if (!PageBounds.NOTIFICATIONS.includes(method)) return;
     const message = { method, params: params ?? {} };
     if (frame.announced === "" || !frame.pace.allows(message)) return;
     this.#link?.post(notification("browser/pageNotification", { ...frame.address, ...message }));

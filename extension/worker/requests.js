@@ -10,8 +10,8 @@ import { Code, notification, WireError } from "./wire.js";
  * @import { Link } from "./host_connection.js"
  * @import { Questions } from "./client_requests.js"
  * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void,
- *   ask: (method: string, params: object) => Promise<any> }} Asked `notify` and `ask` speak to the asker alone;
- *   `signal` fires when it is over, however it ended
+ *   ask: (method: string, params: object, cancelled: AbortSignal) => Promise<any> }} Asked `notify` and `ask` speak to
+ *   the asker alone; `signal` fires when it is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
  * @typedef {{ tabId: number | undefined, session: string }} Running `session`: empty if the request names none
  */
@@ -84,8 +84,8 @@ export class Calls {
     const notify = (/** @type {string} */ name, /** @type {object} */ about) => {
       if (!signal.aborted) post(link, { ...notification(name, about), for: id });
     };
-    const ask = (/** @type {string} */ name, /** @type {object} */ about) =>
-      this.questions.ask(link, id, { method: name, params: about }, signal);
+    const ask = (/** @type {string} */ name, /** @type {object} */ about, /** @type {AbortSignal} */ cancelled) =>
+      this.questions.ask(link, id, { method: name, params: about }, { over: signal, cancelled });
     try {
       return { result: await Promise.race([command(params, { id, signal, notify, ask }), givenUp(signal)]) };
     } catch (error) {

@@ -1,7 +1,6 @@
-/** Validation of what a content script sends: a frame's four lists and labels, and questions of a page. */
+/** Validation of what a content script sends: a frame's four lists and labels. */
 
 import { decodable, TooDeepError } from "./json_safety.js";
-import { invalid } from "./params.js";
 import { MAX_DEPTH } from "./wire.js";
 
 /** @import { Lists, Tool, Via } from "./wire.js" */
@@ -70,19 +69,6 @@ function numberIn(counts, kind) {
 export function fitLabel(given) {
   const label = PageBounds.label(given);
   return label && readable(label, LABEL_DEPTH);
-}
-
-/**
- * A page's question.
- *
- * @param {{ message: unknown, requestedSchema?: unknown }} asked
- * @throws {WireError} it cannot be asked; the text is for the page
- */
-export function fitQuestion(asked) {
-  const question = PageBounds.question(asked);
-  const readableOne = question && /** @type {typeof question | undefined} */ (readable(question, LABEL_DEPTH));
-  if (readableOne) return readableOne;
-  throw invalid(PageBounds.QUESTION_RULE);
 }
 
 /** @param {unknown} entry @param {string} key @returns {string} empty: it has no name */

@@ -7,6 +7,7 @@ function startServer(
   const [channel, client] = parent ? ["mcp-iframe", window.parent] : ["mcp-default", window];
   const running = new Map();
   const asked = new Map();
+  window.responses = []; // to requests of the server, in their order
   const send = (payload) =>
     client.postMessage({ channel, type: "mcp", direction: "server-to-client", payload }, "*");
 
@@ -48,7 +49,7 @@ function startServer(
     const { payload } = data;
     if (payload === "mcp-check-ready") return send("mcp-server-ready");
     const { id, method, params } = payload;
-    if (method === undefined) return asked.get(id)?.(payload);
+    if (method === undefined) return window.responses.push(payload), asked.get(id)?.(payload);
     if (method === "initialize") window.client = params;
     if (method === "notifications/cancelled") return running.get(params.requestId)?.abort();
     if (id === undefined) return;
@@ -65,12 +66,12 @@ function startServer(
     notify: (method, params) => send({ jsonrpc: "2.0", method, params }),
     log: (words) => send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: words } }),
     // A request to the client; resolves to its response. The newest response is also in `window.answer`.
-    request: (requestMethod, params) =>
+    request: (requestMethod, params, id = `asked-${asked.size}`) =>
       new Promise((resolve) => {
-        const id = `asked-${asked.size}`;
         asked.set(id, (response) => resolve((window.answer = response)));
         send({ jsonrpc: "2.0", id, method: requestMethod, params });
       }),
+    cancel: (requestId) => send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } }),
     vanish: () => window.removeEventListener("message", received),
     stop: () => {
       window.removeEventListener("message", received);

@@ -272,7 +272,8 @@ async def test_a_polyfill_s_tools_outlive_a_page_that_writes_itself_anew(
 
 POSTING = """window.flood = setInterval(() => postMessage({ channel: "mcp-default", type: "mcp",
     direction: "server-to-client",
-    payload: { jsonrpc: "2.0", method: "notifications/x", params: { a: "y".repeat(%d) } } }, origin), 4); 0"""
+    payload: { jsonrpc: "2.0", method: "notifications/message",
+      params: { a: "y".repeat(%d) } } }, origin), 4); 0"""
 LISTING = """setInterval(() => {
     offered.set("new", extraTool(String(Math.random())));
     server.changed();

@@ -128,7 +128,11 @@ async def test_an_answer_that_makes_no_sense_is_an_error_to_the_page(shop: Page,
 
 
 async def test_a_page_server_is_told_that_it_may_ask(shop: Page) -> None:
-    assert (await shop.evaluate("window.client"))["capabilities"] == {"elicitation": {}}
+    assert (await shop.evaluate("window.client"))["capabilities"] == {
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {"tools": {}},
+        "roots": {},
+    }
 
 
 # ── Not asked ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,19 +158,6 @@ async def test_a_page_may_ask_only_while_exactly_one_call_runs_in_its_frame(
     assert (await question(client))["for"] == second
 
 
-async def test_a_call_has_one_open_question_at_a_time(shop: Page, client: Onlooker) -> None:
-    await begin_slow(client, shop)
-    await ask(shop, message="How many?")
-    asked = await question(client)
-    await ask(shop, message="Which colour?")
-    assert (await answer(shop))["code"] == Code.INVALID_REQUEST
-    await ask(shop, message="Still there?")
-    assert "still open" in (await answer(shop))["message"]
-    await shop.evaluate("window.answer = null")
-    await client.say(id=asked["id"], result={"action": "cancel"})
-    assert await answer(shop) == {"action": "cancel"}
-
-
 async def test_a_call_may_ask_eight_questions(shop: Page, client: Onlooker) -> None:
     call = await begin_slow(client, shop)
     for _ in range(8):
@@ -176,7 +167,7 @@ async def test_a_call_may_ask_eight_questions(shop: Page, client: Onlooker) -> N
     await ask(shop, message="Really?")
     refused = await answer(shop)
     assert refused["code"] == Code.INVALID_REQUEST
-    assert "8 questions" in refused["message"]
+    assert "8 elicitations" in refused["message"]
     await shop.evaluate("window.finishSlow()")
     await client.answer_to(call)
     await begin_slow(client, shop)
@@ -207,19 +198,32 @@ async def test_a_long_question_is_cut_and_a_long_form_is_refused(shop: Page, cli
         {"message": "x", "requestedSchema": [1]},
         {"message": 7},
         {},
+        {"mode": "spoken", "message": "x"},
         {"mode": "url", "message": "x", "url": "https://a.example"},
+        {"mode": "url", "message": "x", "url": "", "elicitationId": "1"},
+        {"mode": "url", "message": "x", "url": f"https://a.example/{'x' * 8192}", "elicitationId": "1"},
+        {"mode": "url", "message": "x", "url": "https://a.example", "elicitationId": "x" * 257},
     ]
     for params in refusable:
         await ask(shop, **params)
         assert (await answer(shop))["code"] == Code.INVALID_PARAMS, params
 
 
-@pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list"])
-async def test_what_a_page_may_not_ask_of_a_client_is_refused(
-    shop: Page, client: Onlooker, method: str
+async def test_an_elicitation_with_a_url_reaches_the_client_with_all_its_members(
+    shop: Page, client: Onlooker
 ) -> None:
     await begin_slow(client, shop)
-    response = await shop.evaluate(f"server.request('{method}', {{}})")
+    params = {"mode": "url", "message": "Pay?", "url": "https://pay.example/é", "elicitationId": "81f2"}
+    await ask(shop, **params, requestedSchema={}, more=1)
+    asked = await question(client)
+    assert asked["params"] == params
+    await client.say(id=asked["id"], result={"action": "accept"})
+    assert await answer(shop) == {"action": "accept"}
+
+
+async def test_an_unknown_request_of_a_page_is_rejected(shop: Page, client: Onlooker) -> None:
+    await begin_slow(client, shop)
+    response = await shop.evaluate("server.request('tasks/list', {})")
     assert response["error"]["code"] == Code.METHOD_NOT_FOUND
 
 
@@ -284,22 +288,27 @@ async def test_a_page_that_navigates_takes_its_question_with_it(
     assert await client.call(frame, "echo", text="on") == "echo: on"
 
 
-async def test_nobody_is_waited_for_longer_than_two_minutes(browser: Chromium) -> None:
+async def test_after_two_minutes_the_request_fails_and_the_client_is_notified(browser: Chromium) -> None:
     with trio.fail_after(60):
         page = await browser.open_page(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
-        (error, seconds) = await page.evaluate("""import("/worker/client_requests.js").then(async (m) => {
+        evaluated = await page.evaluate("""import("/worker/client_requests.js").then(async (m) => {
             const { setTimeout } = globalThis;
             let waited;
             globalThis.setTimeout = (act, ms) => { waited = ms / 1000; return setTimeout(act, 1); };
             const questions = new m.Questions();
-            const link = { post: (message) => { globalThis.said = message; } };
-            const { signal } = new AbortController();
-            const asked = questions.ask(link, "7f-1:1", { method: "m", params: {} }, signal);
+            const said = [];
+            const link = { post: (message) => said.push(message) };
+            const signals = { over: new AbortController().signal, cancelled: new AbortController().signal };
+            const asked = questions.ask(link, "7f-1:1", { method: "m", params: {} }, signals);
             const error = await asked.catch(({ code }) => code);
-            return [[error, questions.answered(link, { id: said.id, result: {} })], waited];
+            return [[error, questions.answered(link, { id: said[0].id, result: {} })], waited, said];
         })""")
+    error, seconds, said = evaluated
     assert error == [Code.TIMED_OUT, False]
     assert seconds == 120
+    assert said[1:] == [
+        {"jsonrpc": "2.0", "method": "browser/cancelled", "for": "7f-1:1", "params": {"id": said[0]["id"]}}
+    ]
 
 
 # ── Elicitation by a page in a real Chromium, in both protocol eras ─────────────────────────────────────────

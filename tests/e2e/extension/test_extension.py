@@ -524,27 +524,34 @@ class TestModules:
         assert taken == [4, 4, 4, 4, 4, 4, 4, 4, 0]
         assert again == [wire.MIB, True, True, False, 0]
 
-    def test_what_a_content_script_makes_up_as_a_question_is_not_asked(self, modules: Tab) -> None:
+    def test_what_a_content_script_makes_up_as_a_request_is_not_sent(self, modules: Tab) -> None:
         asked, said = modules.evaluate("""load("document.js").then(async ({ Frame }) => {
             const [asked, said] = [[], []];
             const frame = new Frame({ postMessage: (message) => said.push(message) }, 1, {});
             const onQuestion = async (question) => { asked.push(question); return { action: "cancel" }; };
             const { signal } = new AbortController();
             void frame.execute({ toolName: "t", args: {} }, { id: "7f-1:1", signal, onQuestion });
-            const nested = JSON.parse('{"in":'.repeat(300) + "{}" + "}".repeat(300));
+            const [method, model] = ["elicitation/create", "sampling/createMessage"];
+            const requestedSchema = { title: "x".repeat(65536) };
             for (const made of [
-                { questionId: 7, message: "x" },
-                { questionId: "x".repeat(65), message: "x" },
-                { questionId: "a", message: { toString: null } },
-                { questionId: "b", message: "x", requestedSchema: nested },
-                { questionId: "c", message: "x", requestedSchema: { title: "x".repeat(65536) } },
-                { questionId: "d", message: "a\\ud800", requestedSchema: {}, more: 1 },
+                { questionId: 7, method, params: { message: "x" } },
+                { questionId: "x".repeat(65), method, params: { message: "x" } },
+                { questionId: "a", method, params: { message: { toString: null } } },
+                { questionId: "b", method, params: { message: "x", requestedSchema } },
+                { questionId: "c", method, params: { message: "x", mode: "url", url: "x".repeat(8193) } },
+                { questionId: "d", method: model, params: { messages: "x".repeat(4 * 1024 * 1024) } },
+                { questionId: "e", method: model, params: [] },
+                { questionId: "f", method: "tools/call", params: {} },
+                { questionId: "g", method: { includes: 1 }, params: {} },
+                { questionId: "h", method, params: { message: "x", requestedSchema: {}, more: 1 } },
             ]) await frame.question(made);
+            frame.cancelQuestion({ questionId: {} });
             return [asked, said.slice(1).map(({ questionId, error }) => [questionId, error?.code ?? 0])];
         })""")
-        assert asked == [{"message": "a\ufffd", "requestedSchema": {}}]
-        invalid = wire.Code.INVALID_PARAMS
-        assert said == [["a", invalid], ["b", invalid], ["c", invalid], ["d", 0]]
+        elicitation = {"message": "x", "requestedSchema": {}}
+        assert asked == [{"method": "browser/elicitConfirmation", "params": elicitation}]
+        invalid, unknown = wire.Code.INVALID_PARAMS, wire.Code.METHOD_NOT_FOUND
+        assert said == [*([made, invalid] for made in "abcde"), ["f", unknown], ["g", unknown], ["h", 0]]
 
     def test_the_popup_is_told_of_tools_by_name_and_never_more_than_it_can_be_told(
         self, modules: Tab
