@@ -109,10 +109,13 @@ class Chain:
         )
 
     def client(
-        self, mode: Literal["auto", "legacy"] = "auto", message_handler: Any = None
+        self, mode: Literal["auto", "legacy"] = "auto", message_handler: Any = None, **more: Any
     ) -> AbstractAsyncContextManager[Client]:
-        """The mcp package's client with a bridge of its own; `auto` speaks 2026-07-28."""
-        return Client(self.command, mode=mode, message_handler=message_handler)
+        """The mcp package's client with a bridge of its own; `auto` speaks 2026-07-28.
+
+        `more` is for mcp's `Client`, such as callbacks.
+        """
+        return Client(self.command, mode=mode, message_handler=message_handler, **more)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
