@@ -6,9 +6,9 @@ The demo uses it without a browser, tests use it where a real one would add noth
         tab = browser.add_tab("http://localhost:8123/", "Shop")
         tab.offer("getCart", get_cart, description="What is in the cart")
 
-A handler is an async function of the arguments: it returns the result, and raises what the page throws. It
-does not simulate rendering, a page's questions, and the 60 s after which tabs of an ended session are
-released.
+A handler is an async function of the arguments: it returns the result, and raises what the page throws.
+`current_call().request("roots/list")` sends a request to the client of its call. It does not simulate
+rendering, and the 60 s after which tabs of an ended session are released.
 """
 
 from __future__ import annotations

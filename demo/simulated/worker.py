@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from demo.simulated.commands import COMMANDS, RefusedError, check_session, check_site
+from demo.simulated.page_requests import PageRequests
 from demo.simulated.page_server import ServerError
 from demo.simulated.tabs import TOP_FRAME, BrowserState, PageTool, SimulatedFrame, ToolResult, origin_of
 from native_host.protocol import jsonrpc, wire
@@ -47,17 +48,28 @@ class Watch:
 class Call:
     """A page's tool or server at work, for one asker."""
 
-    def __init__(self, raw_id: bytes, frame: SimulatedFrame, port: NativePort) -> None:
+    def __init__(
+        self, raw_id: bytes, frame: SimulatedFrame, port: NativePort, requests: PageRequests
+    ) -> None:
         self.raw_id = raw_id
         self.frame = frame
         self.scope = trio.CancelScope()
         self._port = port
+        self._requests = requests
 
     def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Tell the asker how far it is."""
         params = wire.Progress(progress=progress, total=total, message=message)
         notice = Envelope(method="browser/progress", params=msgspec.Raw(msgspec.json.encode(params)))
         self._port.post(jsonrpc.address_to(notice, self.raw_id))
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send `sampling/createMessage`, `roots/list` or `elicitation/create`, as the page's server.
+
+        Raises:
+            ServerError: the client answered with an error.
+        """
+        return await self._requests.send(self.raw_id, self.scope, method, params or {})
 
 
 _running: ContextVar[Call] = ContextVar("running")
@@ -82,6 +94,7 @@ class Worker:
         self._calls: dict[bytes, Call] = {}
         self._watches: dict[bytes, Watch] = {}
         self._announced: dict[SimulatedFrame, wire.FrameTools] = {}
+        self._requests = PageRequests(port)
 
     # ── What it says ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,6 +167,8 @@ class Worker:
             self._give_up(msgspec.json.encode(msgspec.json.decode(message.params, type=wire.Cancel).id))
         elif message.is_request:
             self._answer(message)
+        elif message.is_response:
+            self._requests.answer(message)
         return [message]
 
     def _answer(self, request: Envelope) -> None:
@@ -221,7 +236,7 @@ class Worker:
         return frame
 
     def _begin(self, raw_id: bytes, frame: SimulatedFrame, work: Awaitable[wire.Executed]) -> None:
-        call = self._calls[raw_id] = Call(raw_id, frame, self._port)
+        call = self._calls[raw_id] = Call(raw_id, frame, self._port, self._requests)
         self._nursery.start_soon(self._run, call, work)
 
     async def _run(self, call: Call, work: Awaitable[wire.Executed]) -> None:

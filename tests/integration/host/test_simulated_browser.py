@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from demo.simulated.browser import SimulatedBrowser
+from demo.simulated.page_server import ServerError
 from demo.simulated.worker import current_call
 from native_host.protocol import jsonrpc, wire
 from native_host.protocol.chunking import Transfer
@@ -178,6 +179,70 @@ async def test_progress_goes_to_the_asker(tmp_path: Path) -> None:
         progress = await host.heard_next("browser/progress")
         assert progress["for"] == "7f-1:1"
         assert progress["params"] == {"progress": 1, "total": 2, "message": "half"}
+
+
+async def test_a_page_requests_something_of_the_client_of_its_call(tmp_path: Path) -> None:
+    async def ask(_args: dict[str, Any]) -> str:
+        roots = await current_call().request("roots/list")
+        with pytest.raises(ServerError, match="no model here"):
+            await current_call().request("sampling/createMessage", {"maxTokens": 1})
+        elicited = await current_call().request("elicitation/create", {"message": "Sure?"})
+        return msgspec.json.encode([roots, elicited]).decode()
+
+    async with played(tmp_path) as (browser, host):
+        browser.add_tab("http://localhost/").offer("ask", ask)
+        page = await host.heard_next("browser/updateTools")
+        await host.ask("browser/executeTool", **address_of(page), toolName="ask", args={})
+        asked = await host.answer()
+        assert asked == {
+            "id": "ext:1",
+            "method": "browser/pageRequest",
+            "for": "7f-1:1",
+            "params": {"method": "roots/list", "params": {}},
+        }
+        await host.say(jsonrpc.result(b'"ext:1"', b'{"roots":[]}'))
+        asked = await host.answer()
+        assert asked["params"] == {"method": "sampling/createMessage", "params": {"maxTokens": 1}}
+        await host.say(jsonrpc.failure(b'"ext:2"', wire.Code.METHOD_NOT_FOUND, "no model here"))
+        asked = await host.answer()
+        assert (asked["method"], asked["params"]) == ("browser/elicitConfirmation", {"message": "Sure?"})
+        await host.say(jsonrpc.result(b'"ext:3"', b'{"action":"accept"}'))
+        (said,) = (await host.answer())["result"]["payload"]["content"]
+        assert msgspec.json.decode(said["text"]) == [{"roots": []}, {"action": "accept"}]
+
+
+@pytest.mark.parametrize("is_cancelled_by_page", [True, False])
+async def test_a_request_that_the_page_cancels_is_cancelled_at_its_client(
+    tmp_path: Path, is_cancelled_by_page: bool
+) -> None:
+    request = trio.CancelScope()
+    ended = trio.Event()
+
+    async def ask(_args: dict[str, Any]) -> str:
+        try:
+            with request:
+                await current_call().request("roots/list")
+        finally:
+            ended.set()
+        return "cancelled"
+
+    async with played(tmp_path) as (browser, host):
+        browser.add_tab("http://localhost/").offer("ask", ask)
+        page = await host.heard_next("browser/updateTools")
+        await host.ask("browser/executeTool", **address_of(page), toolName="ask", args={})
+        await host.heard_next("browser/pageRequest")
+        if is_cancelled_by_page:
+            request.cancel()
+            cancelled = await host.heard()
+            assert (cancelled["method"], cancelled["for"]) == ("browser/cancelled", "7f-1:1")
+            assert cancelled["params"] == {"id": "ext:1"}
+            await host.say(jsonrpc.result(b'"ext:1"', b'{"roots":[]}'))
+            assert (await host.answer())["id"] == "7f-1:1"
+        else:
+            await host.say(jsonrpc.notification("browser/cancel", b'{"id":"7f-1:1"}'))
+            await ended.wait()
+            await host.ask("getTabs", raw_id='"7f-1:2"')
+            assert (await host.heard())["id"] == "7f-1:2"
 
 
 async def test_a_cancelled_call_stops_and_is_never_answered(tmp_path: Path) -> None:
