@@ -377,8 +377,11 @@ class CallContext:
                 return tab_access.get_tab(registry, browser, page.tab_id, page.number)
         raise CallError(Code.NO_SUCH_TAB, f"tab {page.number}", handed=False)
 
-    async def wait_announced(self, left: Mapping[TabKey, BoundDocument]) -> bool:
-        """Wait until the browsers have announced other documents than these, at most SEEN_S."""
+    async def wait_announced(self, left: Mapping[TabKey, BoundDocument], origin: str | None = None) -> bool:
+        """Wait until the browsers have announced other documents than these, at most SEEN_S.
+
+        With `origin`, a document of that origin suffices: it may be the same document.
+        """
         links = {browser.host: browser for browser in self.services.registry.all_browsers()}
 
         def is_announced() -> bool:
@@ -386,6 +389,7 @@ class CallContext:
                 host not in links
                 or (tab := links[host].tabs.get(tab_id)) is None
                 or tab.document_id != document.id
+                or origins.get_tab_origin(tab) == origin
                 for (host, tab_id), document in left.items()
             )
 

@@ -10,7 +10,7 @@ import trio
 from msgspec import UNSET, Meta, UnsetType, field
 
 from bridge import origins
-from bridge.browser_tools.page.bound_documents import bind_document
+from bridge.browser_tools.page.bound_documents import BoundDocument, bind_document
 from bridge.browser_tools.page.devtools import DOWNLOAD_S, brief_address, rest_of_address
 from bridge.browser_tools.page.page import Page
 from bridge.browser_tools.page.tab_downloads import WAIT_S
@@ -100,11 +100,16 @@ async def navigate_tab(given: Navigate, context: CallContext) -> ToolResult:
     else:
         if origins.is_blank(here.url) and not origins.is_blank(url or here.url):
             return await _without_page(context, place, page, downloads)
-        if page:  # until then its tab would be judged by the site that it has left
-            there = ("", origins.get_origin(here.url))
+        # Until DevTools and the tab's announcement report it, the next call would be judged by the site left.
+        origin = origins.get_origin(here.url)
+        if page:
             # A second document: the page has led on already.
-            await page.wait_until(lambda: page.origin in there or page.documents > documents + 1, TOLD_S)
+            await page.wait_until(
+                lambda: page.origin in ("", origin) or page.documents > documents + 1, TOLD_S
+            )
             page.forget_load()
+        left = BoundDocument(place.tab.document_id)
+        await context.wait_announced({(place.browser.host, place.tab.tab_id): left}, origin)
     finally:
         if page:
             page.happened.notes.clear()  # that it has gone there is no news

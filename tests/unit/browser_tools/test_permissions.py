@@ -17,7 +17,7 @@ from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ServerRequest
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
-from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, at, own_tab
+from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, Told, at, own_tab
 from fake_transport import Answer, Asked, browser_hello
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -310,6 +310,43 @@ async def test_a_denied_site_is_neither_opened_nor_looked_at_but_may_be_left(
     assert not tools.transport.asked
     assert not (await tools.call("navigate", url=SHOP, tabId=1)).is_error
     assert not (await tools.call("tabs_close_mcp", tabId=1)).is_error
+
+
+@pytest.mark.parametrize("document_id", ["d2", ""], ids=["with document ids", "without"])
+async def test_a_denied_site_that_navigate_has_left_does_not_reject_the_next_call(
+    nursery: trio.Nursery, tmp_path: Path, document_id: str
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, denied())
+    left = "d1" if document_id else ""
+    tools.connect(own_tab(1, f"{BANK}/account", document_id=left))
+    tools.announces_navigations = False
+    results: list[Told] = []
+
+    async def leave() -> None:
+        results.append(await tools.call("navigate", url=SHOP, tabId=1))
+
+    async with trio.open_nursery() as calls:
+        calls.start_soon(leave)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not results
+        loading = own_tab(1, f"{BANK}/account", document_id=left, status="loading")
+        tools.transport.announce("h1", wire.TabChanged(tab=loading))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not results
+        arrived = own_tab(1, f"{SHOP}/", document_id=document_id)
+        tools.transport.announce("h1", wire.TabChanged(tab=arrived))
+    assert not results[0].is_error
+    assert "not played" in await tools.ask_fails("computer", action="screenshot")  # it was admitted
+
+
+async def test_navigate_ends_if_the_browser_announces_no_other_page(
+    nursery: trio.Nursery, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, denied())
+    tools.connect(own_tab(1, f"{BANK}/account", document_id="d1"))
+    tools.announces_navigations = False
+    assert not (await tools.call("navigate", url=SHOP, tabId=1)).is_error
+    assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
 
 
 async def test_nothing_is_told_of_a_denied_site_that_a_page_leads_to(
