@@ -11,7 +11,7 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 _MAX_PAGE_TEXT = 64 * 1024
-_BEFORE_PAYLOAD = b'{"success":true,"payload":'
+BEFORE_PAYLOAD = b'{"success":true,"payload":'
 """So extensions begin, and end with a brace: then nothing needs to be read twice to find what is between."""
 
 
@@ -33,8 +33,8 @@ _executed = msgspec.json.Decoder(wire.Executed)
 
 def read_result(executed: bytes) -> Answer | CallError:
     """Decode a result of `browser/executeTool`; return an error if it is invalid."""
-    if executed.startswith(_BEFORE_PAYLOAD + b"{"):
-        payload = executed[len(_BEFORE_PAYLOAD) : -1]
+    if executed.startswith(BEFORE_PAYLOAD + b"{"):
+        payload = executed[len(BEFORE_PAYLOAD) : -1]
         try:
             return Answer(payload, _flagged.decode(payload).is_error)
         except (msgspec.DecodeError, RecursionError):

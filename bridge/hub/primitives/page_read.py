@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
 from bridge.hub.primitives.prompt_messages import read_messages
 from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget
+from bridge.hub.tool_result import BEFORE_PAYLOAD
 from bridge.hub.transport import CallObserver, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote, single_line
@@ -87,10 +89,11 @@ class PageReads:
             record, observer, find, lambda left: self._catalog.may_have(left, uri)
         )
         record.own_name = target.own_uri
-        payload = await self._ask(
+        answer = await self._ask(
             record, target.document, "resources", "resources/read", {"uri": target.own_uri}, observer
         )
-        return read_contents(payload, target, self._max_bytes())
+        read = partial(read_contents, target=target, max_bytes=self._max_bytes())
+        return _read_executed(answer, target.document, read)
 
     async def get_prompt(
         self,
@@ -124,8 +127,9 @@ class PageReads:
         )
         record.own_name = target.prompt.name
         params = {"name": target.prompt.name, "arguments": arguments}
-        payload = await self._ask(record, target.document, "prompts", "prompts/get", params, observer)
-        return read_messages(payload, target.document, self._max_bytes())
+        answer = await self._ask(record, target.document, "prompts", "prompts/get", params, observer)
+        read = partial(read_messages, document=target.document, max_bytes=self._max_bytes())
+        return _read_executed(answer, target.document, read)
 
     async def complete(
         self, record: CallRecord, target: CompletionTarget, asked: msgspec.Raw, observer: CallObserver
@@ -147,8 +151,8 @@ class PageReads:
         if target.what == "resources":
             ref = {"type": "ref/resource", "uri": target.own_name}
         params = {"ref": ref, **msgspec.json.decode(asked, type=dict[str, msgspec.Raw])}
-        payload = await self._ask(record, document, target.what, "completion/complete", params, observer)
-        return read_completion(payload)
+        answer = await self._ask(record, document, target.what, "completion/complete", params, observer)
+        return _read_executed(answer, document, read_completion)
 
     async def _ask(
         self,
@@ -159,7 +163,7 @@ class PageReads:
         params: dict[str, Any],
         observer: CallObserver,
     ) -> bytes:
-        """Return the result of a page's server (JSON)."""
+        """Return what the extension says of the response of a page's server: a `wire.Executed` (JSON)."""
         check_extension(document.browser, MCP_REQUEST)
         at, tab_origin = document.frame.announced, document.tab_origin
         request = wire.PageMcp(
@@ -177,10 +181,7 @@ class PageReads:
         marked = self._page_requests.observe(observer, record.session, asking)
         answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)
         self._access.check_again(record.session, document, tab_origin, what)
-        executed = msgspec.json.decode(answer, type=wire.Executed)
-        if executed.success:
-            return bytes(executed.payload)
-        raise _server_error(bytes(executed.payload), document)
+        return answer
 
 
 def check_argument_size(arguments: Mapping[str, str]) -> None:
@@ -189,6 +190,21 @@ def check_argument_size(arguments: Mapping[str, str]) -> None:
     if size > MAX_ARGUMENT_BYTES:
         detail = f"the arguments have {size} bytes together, which is more than {MAX_ARGUMENT_BYTES}"
         raise CallError(Code.TOO_LARGE, detail, handed=False)
+
+
+def _read_executed(answer: bytes, document: PageDocument, read: Callable[[bytes], bytes]) -> bytes:
+    """Return what `read` makes of the result of a page's server.
+
+    Raises the errors of `read`, and PageServerError: the server rejected the request.
+    """
+    if answer.startswith(BEFORE_PAYLOAD + b"{"):
+        # If that fails, there may be more than the payload: it is decoded as a whole below.
+        with contextlib.suppress(CallError):
+            return read(answer[len(BEFORE_PAYLOAD) : -1])
+    executed = msgspec.json.decode(answer, type=wire.Executed)
+    if executed.success:
+        return read(bytes(executed.payload))
+    raise _server_error(bytes(executed.payload), document)
 
 
 def _server_error(payload: bytes, document: PageDocument) -> PageServerError:
