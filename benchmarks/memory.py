@@ -29,7 +29,8 @@ SESSIONS = 100
 """Of MCP clients over HTTP, without anything to do."""
 REST_S = 4.0
 """After a load: free memory is given back every 3 s."""
-_OF_PACKAGE = "prompts/list"
+_OF_PACKAGE = "tools/paint"
+"""A method that the mcp package alone answers."""
 
 
 def tables(bench: Bench) -> Iterator[Table]:
