@@ -62,6 +62,15 @@ CALL_AMONG_MANY = Limit(most=1.1)
 CROWD_P99_MS = Limit(most=5)
 """64 clients that make 1 000 calls a second between them."""
 
+# Resources of pages, and what Claude Code requests at its start.
+LIST_10_000_RESOURCES_MS = Limit(most=50)
+"""All pages of the list together."""
+UPDATE_MS = Limit(most=5)
+READ_1MB_TO_CALL = Limit(most=1)
+"""To a call with a text of the same length."""
+OPENING_MS = Limit(most=250)
+OPENING_MB = Limit(most=50)
+
 # The MCP-B specification, §7.
 REGISTRATION_MS = Limit(most=100)
 ROUND_TRIP_MS = Limit(most=500)

@@ -54,6 +54,12 @@ def _of_lines(count: int) -> bytes:
     return msgspec.json.encode({"content": [{"type": "text", "text": _LINE * count}]})
 
 
+def text_of(load: Load) -> str:
+    """Return the text in a load's result."""
+    text: str = msgspec.json.decode(load.result)["content"][0]["text"]
+    return text
+
+
 SMALL = Load("small call", "addToCart", _arguments("apple"), result_of(0))
 RESULT_10KB = Load("10 kB result", "list10kB", _arguments("apple"), result_of(10 * KB))
 RESULT_1MB = Load("1 MB result", "list1MB", _arguments("apple"), result_of(MB))

@@ -1,10 +1,12 @@
-"""A browser with a page whose tools are the loads: what its extension says, and what it answers."""
+"""A browser with a page whose tools are the loads, and resources: what its extension says and answers."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -12,22 +14,34 @@ from benchmarks.loads import ALL, Load
 from native_host import __version__
 from native_host.protocol import jsonrpc, wire
 
+FrameKey = tuple[int, int]
+"""Tab and page frame."""
 _ID = b"\0"
 """Stands for the id of the request that is answered."""
 
 
-def announcements(tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = ALL) -> list[bytes]:
-    """Hello, tabs and tools, as bodies.
+def announcements(
+    tabs: int = 1,
+    other_tools: int = 0,
+    loads: Sequence[Load] = ALL,
+    resources: Mapping[FrameKey, Sequence[dict[str, Any]]] = MappingProxyType({}),
+) -> list[bytes]:
+    """Hello, tabs, tools and resources, as bodies.
 
     Args:
         tabs: how many; the first has the loads' tools.
         other_tools: how many there are besides, evenly in all tabs.
         loads: those whose tools there are.
+        resources: of each page frame; frame 0 is the page.
     """
     known = [_tab(number) for number in range(1, tabs + 1)]
     lists = [
         _tools(tab, loads if tab.tab_id == 1 else (), (other_tools + tabs - tab.tab_id) // tabs)
         for tab in known
+    ]
+    lists = [
+        *(_with_resources(tools, resources.get((tools.tab_id, 0), ())) for tools in lists),
+        *(_frame(known[at - 1], frame, entries) for (at, frame), entries in resources.items() if frame),
     ]
     return [
         jsonrpc.notification("browser/hello", _HELLO),
@@ -72,7 +86,7 @@ _HELLO = wire.BrowserHello(
     extension=wire.ExtensionInfo(id=wire.EXTENSION_ID, version=__version__),
     browser=wire.BrowserInfo(brand="Bench", version="1", platform="linux"),
     profile=wire.Profile(id="bench"),
-    capabilities=wire.Capabilities(commands=["browser/executeTool"]),
+    capabilities=wire.Capabilities(commands=["browser/executeTool", "browser/mcp", "browser/watchResource"]),
 )
 
 
@@ -103,6 +117,24 @@ def _tools(tab: wire.Tab, loads: Sequence[Load], others: int) -> wire.FrameTools
         tools=[msgspec.Raw(msgspec.json.encode(definition)) for definition in definitions],
         via={definition["name"]: "mcp-b" for definition in definitions},
     )
+
+
+def _with_resources(tools: wire.FrameTools, entries: Sequence[dict[str, Any]]) -> wire.FrameTools:
+    raw = [msgspec.Raw(msgspec.json.encode(entry)) for entry in entries]
+    return msgspec.structs.replace(tools, resources=raw)
+
+
+def _frame(tab: wire.Tab, frame: int, entries: Sequence[dict[str, Any]]) -> wire.FrameTools:
+    """Announce a frame of another site in a tab."""
+    announced = wire.FrameTools(
+        tab_id=tab.tab_id,
+        frame_id=frame,
+        document_id=f"d{tab.tab_id}-{frame}",
+        origin=f"https://frame{tab.tab_id}-{frame}.example",
+        tools=[],
+        delegated=True,
+    )
+    return _with_resources(announced, entries)
 
 
 def _executed(load: Load) -> bytes:

@@ -75,11 +75,21 @@ def running_host(
     bench: Bench, corner: Corner, *, tabs: int = 1, other_tools: int = 0, loads: Sequence[Load] = ALL
 ) -> Iterator[int]:
     """Start a native host with an extension that has announced its tabs (`page`); return its process id."""
+    with hosting(
+        bench, corner, page.announcements(tabs, other_tools, loads), page.answers(loads)
+    ) as process_id:
+        yield process_id
+
+
+@contextmanager
+def hosting(
+    bench: Bench, corner: Corner, said: Sequence[bytes], rules: list[tuple[bytes, bytes]]
+) -> Iterator[int]:
+    """Start a native host with an extension that announces and answers this; return its process id."""
     ours, theirs = duplex("pipes")
-    said = page.announcements(tabs, other_tools, loads)
     with (
         started(corner, HOST, theirs.from_fd, theirs.to_fd) as process,
-        answering(bench, corner, "frames", ours, said, page.answers(loads)),
+        answering(bench, corner, "frames", ours, said, rules),
     ):
         yield process.pid
 
