@@ -395,3 +395,36 @@ async def test_each_request_of_a_flood_from_an_iframe_is_answered(nest: Page, cl
     for each in asked:
         await client.say(id=each["id"], result=ROOTS)
     await nest.wait_until("frames[0].responses.length === 101")
+
+
+# ── The npm package ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_npm_package_sends_and_cancels_requests(
+    chain: Chain, browser: Chromium, client: Onlooker
+) -> None:
+    page = await chain.open(browser, "global.html")
+    await client.begin_call(await client.until_offered("slow"), "slow")
+    await page.wait_until("window.runs === 1")
+    params = {
+        "messages": MESSAGES,
+        "maxTokens": 60,
+        "tools": [{"name": "a", "inputSchema": {"type": "object"}}],
+    }
+    await page.evaluate("window.mcp = document.modelContext.mcpServer.server; 0")
+    await page.evaluate(f"void mcp.createMessage({json.dumps(params)}).then((it) => (window.said = it))")
+    asked = await request_of_page(client)
+    assert asked["params"] == {"method": SAMPLING, "params": params}
+    result = {"role": "assistant", "content": {"type": "text", "text": "ok"}, "model": "m"}
+    await client.say(id=asked["id"], result=result)
+    assert await page.wait_until("window.said") == result
+
+    link = {"mode": "url", "message": "Pay?", "url": "https://pay.example/", "elicitationId": "1"}
+    await page.evaluate(
+        "window.abort = new AbortController();"
+        f"void mcp.elicitInput({json.dumps(link)}, {{ signal: abort.signal }}).catch(() => {{}})"
+    )
+    asked = await request_of_page(client)
+    assert asked["params"] == link
+    await page.evaluate("abort.abort('enough')")
+    assert (await cancellation(client))["params"] == {"id": asked["id"]}
