@@ -31,6 +31,8 @@ from native_host.protocol.framing import Part
 
 TRANSPORT = "sse"
 PING_S = 30.0
+_MESSAGE_PATHS = ("/message", "/messages")
+"""The path that clients are given, and the one that samples of MCP use."""
 _ACCEPTED = msgspec.json.encode({"status": "accepted"})
 _EVENT = b"event: "
 """Begins an event that is no message: a message begins with a brace."""
@@ -39,10 +41,11 @@ _ERROR_WITHOUT_ID, _END = b'{"jsonrpc":"2.0","id":null,"error":', b"}\n"
 
 
 def build_routes(sessions: HttpSessions) -> list[Route]:
-    """Return the routes of both paths."""
+    """Return the routes of the stream and of the client's messages."""
+    receive = partial(_receive_message, sessions)
     return [
         Route("/sse", _SseEndpoint(sessions)),
-        Route("/message", partial(_receive_message, sessions), methods=["POST"]),
+        *(Route(path, receive, methods=["POST"]) for path in _MESSAGE_PATHS),
     ]
 
 

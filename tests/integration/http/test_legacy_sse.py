@@ -127,6 +127,14 @@ async def test_a_client_shakes_hands_lists_and_calls() -> None:
     assert result == MARKED_CART
 
 
+async def test_messages_is_an_alias_of_message() -> None:
+    async with connected() as (served, client), served.client() as other:
+        client.path = client.path.replace("/message", "/messages")
+        assert await client.ask("ping") == {}
+        assert (await other.get(client.path)).status_code == 405
+        assert (await other.post("/messages", content=b"{}", headers=JSON)).status_code == 400
+
+
 async def test_all_data_of_an_event_is_on_one_line() -> None:
     """So the specification; a result of a page may hold line ends of any kind."""
     text = "one\ntwo\r\nthree\u2028four"
@@ -149,7 +157,7 @@ async def listening_in_process(send: Send) -> AsyncIterator[HttpSession]:
         "state": state,
     }
     running = HttpSessions(Router(PlayedTransport()), lambda _: None, idle_s=60)
-    (listen, _) = legacy_sse.build_routes(running)
+    (listen, *_) = legacy_sse.build_routes(running)
     async with trio.open_nursery() as nursery:
         await nursery.start(running.run)
         nursery.start_soon(listen.app, scope, trio.sleep_forever, send)
