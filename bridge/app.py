@@ -408,6 +408,7 @@ def serve_http(config: Config, on_ready: Callable[[str, Path | None], None]) -> 
             socket.
 
     Raises:
+        CertificateError: the certificate or its key cannot be used.
         ListenError: the address is not available.
         TokenError: there is no reliable token.
         PrivateFileError: the state directory is not private.
@@ -426,7 +427,7 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.status_page.updates import StatusUpdates  # noqa: PLC0415
-    from http_serving import listeners  # noqa: PLC0415
+    from http_serving import listeners, tls  # noqa: PLC0415
     from native_host.existing_channel import published_socket  # noqa: PLC0415
 
     malloc.disable_malloc_trim()
@@ -434,10 +435,14 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
     metrics = Metrics()
     stopped = trio.Event()
     tokens = AccessTokens(settings, _state_directory())
+    certificate = _absolute(settings.certificate)
+    encryption = (
+        tls.load_context(certificate, _absolute(settings.key)) if settings.scheme == "https" else None
+    )
     with ExitStack() as stack:
         sockets = stack.enter_context(listeners.open_listeners(settings.host, settings.port, settings.socket))
         port = sockets[0].getsockname()[1]
-        url = listeners.local_url(settings.host, port)
+        url = listeners.local_url(settings.host, port, settings.scheme)
         gate = Authorization(settings, port, tokens, _browser_programs())
         published_socket.sweep(_state_directory())
         channel = stack.enter_context(_published_channel(config.existing_channel))
@@ -446,7 +451,14 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
         stack.enter_context(
             publish_record(
                 _state_directory(),
-                ServeRecord(pid=os.getpid(), url=url, started_at=time.time(), auth=settings.auth),
+                ServeRecord(
+                    pid=os.getpid(),
+                    url=url,
+                    started_at=time.time(),
+                    auth=settings.auth,
+                    certificate=str(certificate) if encryption else "",
+                    is_exposed=settings.is_exposed,
+                ),
             )
         )
         async with trio.open_nursery() as top:
@@ -484,8 +496,12 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
                 async with trio.open_nursery() as fronts:
                     if channel:
                         fronts.start_soon(channel_front.serve, channel.listener, stopped)
-                    await front.serve(sockets, stopped)
+                    await front.serve(sockets, stopped, encryption)
             top.cancel_scope.cancel()
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 def _browser_programs() -> Callable[[str], bool]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
+from typing import Literal
 
-_PORT_OF_HTTP = 80
+Scheme = Literal["http", "https"]
+DEFAULT_PORTS: dict[Scheme, int] = {"http": 80, "https": 443}
+"""Ports that a URL and a Host header leave out."""
 _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 _WILDCARDS = {"0.0.0.0", "[::]"}  # noqa: S104  (compared, not bound)
 """Not names of a server, though systems connect to this machine by them and pages have exploited that."""
@@ -21,9 +24,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 class ServerNames:
     """Names by which clients may call one server."""
 
-    def __init__(self, host: str, port: int, further: Iterable[str] = ()) -> None:
+    def __init__(self, host: str, port: int, further: Iterable[str] = (), scheme: Scheme = "http") -> None:
         """Accept the loopback names and `host` with this port, and `further` names with any port."""
         self._port = port
+        self._default_port = DEFAULT_PORTS[scheme]
         self._own = (_LOOPBACK | {format_host(host)}) - _WILDCARDS
         self._further = {format_host(each) for each in further}
 
@@ -45,7 +49,7 @@ class ServerNames:
             return True
         # No page can have an address of this machine for its own name, unless this machine serves it.
         is_own = name in self._own or (bool(local_address) and name == format_host(local_address))
-        return is_own and int(port or _PORT_OF_HTTP) == self._port
+        return is_own and int(port or self._default_port) == self._port
 
 
 def format_host(host: str) -> str:
@@ -62,6 +66,11 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is `localhost` or a loopback address. Other names may be anything."""
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
 def is_host(host: str) -> bool:

@@ -31,6 +31,7 @@ from starlette.types import ASGIApp
 from http_serving.error_responses import RequestRejected, error_response
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_tasks import RequestExchange, RequestTasks
+from http_serving.tls import TlsChannel, TlsEndedError
 from native_host.ipc.streams import MessageWriter
 from native_host.system.proc import Process, SocketProcesses, read_process
 
@@ -57,6 +58,8 @@ _REASONS = {
     HTTPStatus.HTTP_VERSION_NOT_SUPPORTED: "the version of HTTP is not supported: use HTTP/1.1",
 }
 
+_TLS_EXPECTED = "this port expects TLS: use https:// in place of http://"
+
 _BOTH_LENGTHS = {b"content-length", b"transfer-encoding"}
 """Parsers that prefer one of them see different requests (RFC 9112, 11.2)."""
 
@@ -72,6 +75,8 @@ class UpgradeRequest(NamedTuple):
     received: bytes
     """Bytes that came after the head."""
     peer: Peer
+    tls: TlsChannel | None
+    """Channel through which all bytes of the stream pass, in both directions; `received` is decrypted."""
 
 
 UpgradeHandler = Callable[[UpgradeRequest], Awaitable[None]]
@@ -105,13 +110,16 @@ class ConnectionContext(NamedTuple):
 class HttpConnection:
     """A client's connection. It is the `Connection` of requests on it; `run` is its task."""
 
-    def __init__(self, stream: trio.SocketStream, peer: Peer, context: ConnectionContext) -> None:
+    def __init__(
+        self, stream: trio.SocketStream, peer: Peer, context: ConnectionContext, tls: TlsChannel | None = None
+    ) -> None:
         self.peer = peer
         self.name = f"connection {next(_numbers)}"
         self._context = context
         self._process: Process | None = None
         self._is_process_known = False
         self._stream = stream
+        self._tls = tls
         self._outlet = MessageWriter(stream.socket.fileno())
         self._tasks = RequestTasks()
         self._protocol = _Http1(
@@ -120,7 +128,7 @@ class HttpConnection:
             context.worker,
             self._tasks,
             ConnectionState({"connection": self}),
-            False,
+            tls is not None,
             _address(stream.socket.getpeername()),
             _address(stream.socket.getsockname()),
             self._send,
@@ -190,7 +198,7 @@ class HttpConnection:
                 self._exchange = None
 
     async def _upgrade(self, head: h11.Request, received: bytes) -> None:
-        await self._context.handle_upgrade(UpgradeRequest(head, self._stream, received, self.peer))
+        await self._context.handle_upgrade(UpgradeRequest(head, self._stream, received, self.peer, self._tls))
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -208,9 +216,28 @@ class HttpConnection:
             trio.CancelScope(deadline=self._deadline) as self._reading,
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
-            return bytes(await self._stream.receive_some(_READ_BYTES))
+            return await self._receive_decrypted()
         if self._has_begun and self._reading.cancelled_caught and not self._is_over:
             await self._protocol.reject(_rejection(HTTPStatus.REQUEST_TIMEOUT))
+        return b""
+
+    async def _receive_decrypted(self) -> bytes:
+        """Return the next bytes of the client; empty at the end."""
+        while not (self._tls and self._tls.has_ended):
+            data = bytes(await self._stream.receive_some(_READ_BYTES))
+            if self._tls is None or not data:
+                return data
+            data = self._tls.decrypt(data)
+            if outgoing := self._tls.take_outgoing():
+                # A client that reads nothing must not make the handshake or key updates pile up.
+                self._outlet.write(outgoing)
+                await self._wait_written()
+            if self._tls.is_cleartext:
+                self._tls = None
+                await self._protocol.reject(RequestRejected(HTTPStatus.BAD_REQUEST, _TLS_EXPECTED))
+                return b""
+            if data:
+                return data
         return b""
 
     def _set_deadline(self, seconds: float) -> None:
@@ -231,7 +258,10 @@ class HttpConnection:
                 self._end_reading()
 
     async def _write(self, data: bytes) -> None:
-        self._outlet.put(data)
+        try:
+            self._outlet.put(self._tls.encrypt(data) if self._tls else data)
+        except TlsEndedError:
+            self._scope.cancel()
         if self._protocol.is_more_coming:
             return
         self._outlet.flush()
@@ -267,6 +297,9 @@ class HttpConnection:
 
     async def _close(self) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            if self._tls:
+                self._outlet.write(self._tls.close())
+                await self._wait_written()
             await self._stream.send_eof()
             if self._protocol.has_rejected:
                 await wait_closed_by_client(self._stream)

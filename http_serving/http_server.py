@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from socket import socket
+from socket import AF_UNIX, socket
+from ssl import SSLContext
 from typing import NamedTuple
 
 import trio
@@ -33,6 +34,7 @@ from http_serving.http_connection import (
 )
 from http_serving.peer_credentials import Kind, Peer, peer_of
 from http_serving.retrying_listener import RetryingListener, Shortage
+from http_serving.tls import TlsChannel
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system.proc import SocketProcesses
 
@@ -66,6 +68,8 @@ class ServerOptions(NamedTuple):
     stopped_message: str = "the server stopped before it sent a response"
     """Error message of a request that is open when the server stops."""
     handle_upgrade: UpgradeHandler = reject_upgrade
+    tls: SSLContext | None = None
+    """Context of all TCP connections; None: they are not encrypted. Unix sockets never are."""
 
 
 _DEFAULTS = ServerOptions()
@@ -98,6 +102,7 @@ class _Server:
         total = _raise_file_limit(options.limits.total)
         others = min(options.limits.other_users, max(total // 4, 1))
         self._limits = options.limits._replace(total=total, other_users=others)
+        self._tls = options.tls
         self._pace = RateLimiter(self._limits.opened_per_minute)
         self._worker = WorkerContext(None)
         self._context = ConnectionContext(
@@ -116,10 +121,13 @@ class _Server:
         """Serve one connection until it ends, or reject it."""
         try:
             peer = peer_of(stream.socket)
+            tls = self._tls if stream.socket.family != AF_UNIX else None
             if rejection := self._check_limits(peer):
-                await self._reject(stream, rejection)
+                if tls is None:  # a client of TLS could not read it, and a handshake is too expensive for it
+                    await self._reject(stream, rejection)
             else:
-                await self._serve(HttpConnection(stream, peer, self._context))
+                channel = TlsChannel(tls) if tls else None
+                await self._serve(HttpConnection(stream, peer, self._context, channel))
         except OSError:
             return  # the client has closed it already
         except Exception:  # noqa: BLE001  (a fault of one connection must not end the others)

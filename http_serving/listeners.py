@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
 
+from http_serving.host_header import Scheme
 from http_serving.port_owner import describe_port_owner
 from native_host.ipc import endpoint
 from native_host.system.private_files import PrivateFileError, prepare_directory
@@ -67,10 +68,10 @@ def open_listeners(host: str, port: int, socket_path: str = "") -> Iterator[list
         yield sockets
 
 
-def local_url(host: str, port: int) -> str:
+def local_url(host: str, port: int, scheme: Scheme = "http") -> str:
     """Return the URL, ending with a slash, by which this machine reaches a server that listens on `host`."""
     name = "localhost" if host in LOOPBACK_NAMES | _ANY else host
-    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
+    return f"{scheme}://[{name}]:{port}/" if ":" in name else f"{scheme}://{name}:{port}/"
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

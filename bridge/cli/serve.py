@@ -24,7 +24,9 @@ from bridge.frontends.http.access_tokens import (
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.frontends.http.client_config import CLIENTS, client_config
 from bridge.state.server_record import find_running
-from http_serving.listeners import LOOPBACK_NAMES, ListenError, ListenFault, local_url
+from http_serving.host_header import is_loopback
+from http_serving.listeners import ListenError, ListenFault, local_url
+from http_serving.tls import CertificateError
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
 from native_host.system.program_name import format_command
@@ -43,6 +45,8 @@ _print_config = click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on (default 3456; 0: any free port)."
 )
 @click.option("--socket", metavar="PATH", help="Also listen on this Unix socket.")
+@click.option("--certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM; needs --key).")
+@click.option("--key", metavar="FILE", help="Private key of the certificate (PEM, readable by you alone).")
 @click.option("--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome.")
 @click.option("--publish-channel", is_flag=True, help="Also open a socket for clients of Claude in Chrome.")
 @_print_config
@@ -85,11 +89,16 @@ def run_server(config: Config, on_ready: Callable[[str, Path | None], None]) -> 
         raise click.ClickException(
             "mcpb serve is disabled: remove enabled = false below [http] in config.toml"
         )
+    if bool(config.http.certificate) != bool(config.http.key):
+        raise click.ClickException(
+            "a certificate and its key belong together: set both --certificate and --key, or both "
+            "certificate and key below [http] in config.toml"
+        )
     try:
         serve_http(config, on_ready)
     except ListenError as error:
         raise click.ClickException(f"{error}{_listen_remedy(error.fault, config.http.port)}") from None
-    except (TokenError, PrivateFileError) as error:
+    except (CertificateError, TokenError, PrivateFileError) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -165,7 +174,7 @@ def _default_token(settings: HttpSettings) -> str:
 def _parse_address(settings: HttpSettings, *, is_given: bool = False) -> str:
     """Return the address of the server that runs, else of the one that these settings describe."""
     server = None if is_given else find_running(_state_directory())
-    return server.url if server else local_url(settings.host, settings.port)
+    return server.url if server else local_url(settings.host, settings.port, settings.scheme)
 
 
 def _listen_remedy(fault: ListenFault, port: int) -> str:
@@ -195,11 +204,13 @@ def _print_address(url: str, published: Path | None, settings: HttpSettings) -> 
         lines.append(f"Unix socket: {settings.socket}")
     if published:
         lines.append(f"Clients of Claude in Chrome connect to: {published}")
-    if settings.host not in LOOPBACK_NAMES:
+    if not is_loopback(settings.host):
         lines.append(
             "Other machines reach it by an address of this one, or by a name that is among allowed_hosts "
-            "(under [http] in config.toml). Nothing on the way is encrypted."
+            "(under [http] in config.toml)."
         )
+    if settings.is_exposed:
+        lines.append("Nothing on the way is encrypted: add --certificate FILE --key FILE.")
     lines.append(f"The status page: {format_command('status --web')}")
     with suppress(BrokenPipeError):  # The reader has gone.
         click.echo("\n".join(lines))

@@ -105,7 +105,8 @@ def _server_line(server: Mapping[str, Any]) -> str:
     needs = 'no token needed (auth = "same-user")' if server["auth"] == "same-user" else "needs a token"
     count = server["clients"]
     clients = "" if count is None else f" · {count} client{'' if count == 1 else 's'}"
-    return f"mcpb serve  {server['url']} · pid {server['pid']}{clients} · {needs}"
+    exposed = " · other machines can reach it, and nothing is encrypted" if server["exposed"] else ""
+    return f"mcpb serve  {server['url']} · pid {server['pid']}{clients} · {needs}{exposed}"
 
 
 def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:

@@ -5,11 +5,13 @@ Without a running server the command is one itself, in the foreground, until Ctr
 
 from __future__ import annotations
 
+import ssl
 import sys
 import threading
 import webbrowser
+from contextlib import closing
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -86,19 +88,29 @@ def _read_token(settings: HttpSettings, state: Path) -> str:
 
 
 def _new_link(server: ServeRecord, token: str) -> str:
-    address = urlsplit(server.url)
-    connection = HTTPConnection(address.hostname or "localhost", address.port, timeout=ANSWER_S)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
-        connection.request("POST", "/page/links", b"{}", headers)
-        answer = connection.getresponse()
-        status, body = answer.status, answer.read(_MAX_BYTES)
+        with closing(_open_connection(server)) as connection:
+            connection.request("POST", "/page/links", b"{}", headers)
+            answer = connection.getresponse()
+            status, body = answer.status, answer.read(_MAX_BYTES)
     except (OSError, HTTPException) as error:
         why = f"mcpb serve (pid {server.pid}) does not answer at {server.url}: {error}"
         raise click.ClickException(f"{why}. End it and start it again") from None
-    finally:
-        connection.close()
     return _read_link(status, body)
+
+
+def _open_connection(server: ServeRecord) -> HTTPConnection:
+    address = urlsplit(server.url)
+    host = address.hostname or "localhost"
+    if not server.certificate:
+        return HTTPConnection(host, address.port, timeout=ANSWER_S)
+    # The certificate identifies the server, whatever its name and issuer.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(server.certificate)
+    return HTTPSConnection(host, address.port, timeout=ANSWER_S, context=context)
 
 
 def _read_link(status: int, body: bytes) -> str:

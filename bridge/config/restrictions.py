@@ -74,6 +74,8 @@ UNRESTRICTED = frozenset(
         "cached_days",
         "http.port",
         "http.socket",
+        "http.certificate",
+        "http.key",
         "http.auth_token",
         "http.idle_minutes",
         "http.structured",

@@ -18,7 +18,7 @@ from bridge.hub.policy import PolicyRules
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES
 from bridge.hub.public_names import MIN_NAME
 from bridge.hub.router import CALL_S
-from http_serving.host_header import is_host
+from http_serving.host_header import is_host, is_loopback
 from native_host.protocol import wire
 
 PORT = 3456
@@ -55,6 +55,10 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = PORT
     """0 takes a free one."""
     socket: str = ""
+    certificate: str = ""
+    """Path of the certificate chain for TLS, in PEM format; empty: connections are not encrypted."""
+    key: str = ""
+    """Path of its private key."""
     auth: Literal["token", "same-user"] = "token"
     """Access over TCP: clients with an access token only, or every process of this user as well."""
     auth_token: str = ""
@@ -80,6 +84,16 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingError("cors_origins", f'"{origin}" {hint}')
         if self.auth_token and not _BEARER.fullmatch(self.auth_token):
             raise SettingError("auth_token", "only letters, digits and - . _ ~ + / can be sent as a token")
+
+    @property
+    def scheme(self) -> Literal["http", "https"]:
+        """Scheme of its URLs."""
+        return "https" if self.certificate or self.key else "http"
+
+    @property
+    def is_exposed(self) -> bool:
+        """True if other machines can reach it and the connection is not encrypted."""
+        return self.scheme == "http" and not is_loopback(self.host)
 
 
 def _check_host(key: str, host: str) -> None:

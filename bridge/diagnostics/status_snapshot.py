@@ -122,7 +122,8 @@ def _describe_server(server: Mapping[str, Any], registry: Registry) -> dict[str,
         client for browser in browsers[:1] for client in browser.clients if client.pid == server["pid"]
     ]
     count = sum(len(client.sessions) for client in clients) if browsers else None
-    return {**{key: server[key] for key in ("pid", "url", "auth")}, "clients": count}
+    known = {key: server[key] for key in ("pid", "url", "auth")}
+    return {**known, "exposed": server["is_exposed"], "clients": count}
 
 
 def _config_problems(rules: Rules | None) -> Iterator[str]:

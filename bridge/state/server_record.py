@@ -28,6 +28,10 @@ class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     auth: str = "same-user"
     """Its `http.auth`; servers of older versions do not write it."""
+    certificate: str = ""
+    """Path of its certificate; empty: it does not speak TLS."""
+    is_exposed: bool = False
+    """True if other machines can reach it and the connection is not encrypted."""
 
 
 @contextmanager

@@ -25,7 +25,7 @@ _LARGEST_BYTES = 8 * 1024 * 1024
 """Bytes of a file: Claude Code keeps the history of its projects in the same one."""
 _NAMES = {"mcpb", "mcpb-bridge"}
 _URL_MEMBERS = ("url", "httpUrl", "serverUrl")
-_SERVE_URL = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)/(?:mcp|sse)")
+_SERVE_URL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)/(?:mcp|sse)")
 _SERVE_PORT = "3456"
 """Port of `mcpb serve` without configuration."""
 _SERVE_NAME = "browser"

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ssl import SSLContext
 from typing import Any
 
 import httpx2
@@ -13,6 +14,8 @@ import pytest
 import trio
 import trio.testing
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.access_tokens import TokenClient, digest_of
@@ -22,6 +25,9 @@ from bridge.frontends.http.metrics import Metrics
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import DiscoveryFinished
 from fake_transport import Answer, Asked, PlayedTransport, one_page
+from http_serving import http_server, listeners
+from http_serving.http_connection import UpgradeHandler, reject_upgrade
+from http_serving.http_server import ConnectionLimits, ServerOptions
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 
@@ -122,6 +128,30 @@ async def _open_front(settings: HttpSettings, tools: list[str], admit: Admit) ->
         with trio.fail_after(SOON_S):
             await served.stopped.wait()
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def serving_app(
+    app: ASGIApp,
+    limits: ConnectionLimits | None = None,
+    until: trio.Event | None = None,
+    handle_upgrade: UpgradeHandler = reject_upgrade,
+    tls: SSLContext | None = None,
+) -> AsyncIterator[int]:
+    """An application of the test behind our server, on the port that this yields."""
+    sockets = listeners.listen("127.0.0.1", 0)
+    until = trio.Event() if until is None else until
+    async with trio.open_nursery() as nursery:
+        options = ServerOptions(limits or ConnectionLimits(), handle_upgrade=handle_upgrade, tls=tls)
+        nursery.start_soon(http_server.serve, app, sockets, until, options)
+        try:
+            yield sockets[0].getsockname()[1]
+        finally:
+            until.set()
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response("hello")(scope, receive, send)
 
 
 def request(request_id: object, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:

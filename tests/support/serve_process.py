@@ -50,7 +50,7 @@ async def serving(*arguments: str, port: int = 0) -> AsyncIterator[Server]:
         with trio.fail_after(SOON_S):
             while "--web\n" not in said:
                 said += (await process.stdout.receive_some()).decode()
-        found = re.search(r"http://localhost:(\d+)/mcp", said)
+        found = re.search(r"https?://localhost:(\d+)/mcp", said)
         assert found
         yield Server(process, int(found[1]), said)
     finally:

@@ -88,7 +88,8 @@ class Authorization:
         self._tokens = tokens
         self._is_browser = is_browser
         self._is_token_required = settings.auth == "token"
-        self._names = ServerNames(settings.host, port, settings.allowed_hosts)
+        self._scheme = settings.scheme
+        self._names = ServerNames(settings.host, port, settings.allowed_hosts, settings.scheme)
         self._origins = [_compile_pattern(origin) for origin in settings.cors_origins]
 
     async def admit(self, request: Request) -> dict[str, str]:
@@ -131,7 +132,7 @@ class Authorization:
 
     def _other_server(self) -> RequestRejected:
         text = (
-            f"the Host header does not name this server: it is http://localhost:{self._port}. "
+            f"the Host header does not name this server: it is {self._scheme}://localhost:{self._port}. "
             "Add further names to allowed_hosts, under [http] in config.toml"
         )
         return RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, text)
@@ -187,6 +188,7 @@ class _RequestView:
         self.is_ours = is_ours(request)
         self.method = request.method
         self.path: str = request.scope["path"]
+        self.scheme: str = request.scope.get("scheme", "http")
         server = request.scope.get("server")
         self.local_address: str = server[0] if server else ""
         self.headers: dict[str, list[str]] = {}
@@ -233,7 +235,7 @@ def _is_sent_by_status_page(view: _RequestView) -> bool:
     sends Origin alone, as MCP's conformance suite does, is not a page.
     """
     if "origin" in view.headers:
-        is_own = view.get_header("origin") == f"http://{view.get_header('host').lower()}"
+        is_own = view.get_header("origin") == f"{view.scheme}://{view.get_header('host').lower()}"
     else:
         is_own = view.get_header("sec-fetch-site") == "same-origin"
     if not is_own or _is_prefetch(view) or view.path.startswith(LINKS):

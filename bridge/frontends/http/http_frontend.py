@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
 from socket import socket
+from ssl import SSLContext
 
 import msgspec
 import trio
@@ -81,16 +82,20 @@ class HttpFrontend:
         self,
         sockets: Iterable[socket],
         until: trio.Event,
+        tls: SSLContext | None = None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve clients until an event is set. Then end every session and complete every response."""
+        """Serve clients until an event is set. Then end every session and complete every response.
+
+        Connections over TCP are encrypted if `tls` is given.
+        """
         async with trio.open_nursery() as nursery:
             await nursery.start(self.sessions.run)
             nursery.start_soon(self._end_sessions_at, until)
             nursery.start_soon(self._end_revoked)
             task_status.started()
-            await http_server.serve(self.app, sockets, until, _OPTIONS)
+            await http_server.serve(self.app, sockets, until, _OPTIONS._replace(tls=tls))
             nursery.cancel_scope.cancel()
 
     async def _end_sessions_at(self, until: trio.Event) -> None:

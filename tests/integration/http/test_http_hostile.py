@@ -13,7 +13,7 @@ import trio
 import trio.testing
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from bridge.config.settings import HttpSettings
 from bridge.frontends.http.asgi_app import Admit
@@ -26,14 +26,16 @@ from http_frontend import (
     STATELESS,
     OneToken,
     Served,
+    hello,
     open_front,
     request,
+    serving_app,
     shake_hands,
     stateless,
 )
-from http_serving import http_connection, http_server, listeners, request_tasks
-from http_serving.http_connection import UpgradeHandler, UpgradeRequest, reject_upgrade
-from http_serving.http_server import ConnectionLimits, ServerOptions
+from http_serving import http_connection, http_server, request_tasks
+from http_serving.http_connection import UpgradeRequest
+from http_serving.http_server import ConnectionLimits
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_body import MAX_BODY_BYTES, MAX_BODY_S
 from raw_http import RawClient, asked, connected, head
@@ -350,29 +352,6 @@ async def test_a_session_that_is_not_there_is_not_found_by_guessing() -> None:
 
 
 # ── Connections ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@asynccontextmanager
-async def serving_app(
-    app: ASGIApp,
-    limits: ConnectionLimits | None = None,
-    until: trio.Event | None = None,
-    handle_upgrade: UpgradeHandler = reject_upgrade,
-) -> AsyncIterator[int]:
-    """An application of the test behind our server, on the port that this yields."""
-    sockets = listeners.listen("127.0.0.1", 0)
-    until = trio.Event() if until is None else until
-    async with trio.open_nursery() as nursery:
-        options = ServerOptions(limits or ConnectionLimits(), handle_upgrade=handle_upgrade)
-        nursery.start_soon(http_server.serve, app, sockets, until, options)
-        try:
-            yield sockets[0].getsockname()[1]
-        finally:
-            until.set()
-
-
-async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await Response("hello")(scope, receive, send)
 
 
 async def streaming(scope: Scope, receive: Receive, send: Send) -> None:

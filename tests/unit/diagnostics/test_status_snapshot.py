@@ -296,16 +296,27 @@ async def test_what_limits_a_browser_is_noted_with_the_codes_of_the_doctor(
     assert "1 tab: “Bank” (https://bank.example)" in status["notes"][1]["text"]
 
 
+EXPOSED = "other machines can reach it, and nothing is encrypted"
+
+
 async def test_a_server_is_shown_with_its_clients_and_whether_it_needs_a_token(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client(CLAUDE, pid=7)]))
-    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "startedAt": 1.0}
-    status = make_status(router, NoProblems(), LocalState(servers=[server, {**server, "auth": "same-user"}]))
-    assert status["servers"][0] == {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "clients": 1}
-    assert list(as_text(status))[-2:] == [
+    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False}
+    others = [{**server, "auth": "same-user"}, {**server, "is_exposed": True}]
+    status = make_status(router, NoProblems(), LocalState(servers=[server, *others]))
+    assert status["servers"][0] == {
+        "pid": 7,
+        "url": "http://localhost:3456/",
+        "auth": "token",
+        "exposed": False,
+        "clients": 1,
+    }
+    assert list(as_text(status))[-3:] == [
         "mcpb serve  http://localhost:3456/ · pid 7 · 1 client · needs a token",
         'mcpb serve  http://localhost:3456/ · pid 7 · 1 client · no token needed (auth = "same-user")',
+        f"mcpb serve  http://localhost:3456/ · pid 7 · 1 client · needs a token · {EXPOSED}",
     ]
 
 
@@ -355,7 +366,7 @@ async def test_the_text_has_the_wording_of_its_golden_file(
         wire.Paused(sites=["bank.example"]),
         wire.HostClients(clients=[client(CLAUDE)]),
     )
-    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token"}
+    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False}
     status = make_status(with_tools, NoProblems(), LocalState(servers=[server]))
     assert "\n".join([*as_text(status), ""]) == (GOLDEN / "status.txt").read_text()
 

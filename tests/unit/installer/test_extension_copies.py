@@ -432,6 +432,7 @@ def test_what_other_programs_have_of_mcpb_is_named_at_the_end(home: Path) -> Non
     [
         ("browser", {"type": "http", "url": "http://localhost:39872/mcp"}, True),
         ("browser", {"type": "sse", "url": "http://127.0.0.1:39872/sse"}, True),
+        ("browser", {"type": "http", "url": "https://localhost:39872/mcp"}, True),
         ("web", {"type": "http", "url": f"http://localhost:{PORT}/mcp"}, True),
         ("web", {"httpUrl": f"http://[::1]:{PORT}/mcp"}, True),
         ("web", {"type": "http", "url": "http://localhost:8931/mcp"}, False),

@@ -128,8 +128,15 @@ class StatusPage:
             return _html_response(sign_in_page(why), HTTPStatus.UNAUTHORIZED)
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, _HEADERS)
         if cookie is not None:
-            age = int(COOKIE_S)
-            response.set_cookie(self._cookie, cookie, max_age=age, path="/", httponly=True, samesite="strict")
+            response.set_cookie(
+                self._cookie,
+                cookie,
+                max_age=int(COOKIE_S),
+                path="/",
+                secure=request.scope["scheme"] == "https",
+                httponly=True,
+                samesite="strict",
+            )
         return response
 
     def _is_signed_in(self, request: Request) -> bool:
@@ -184,7 +191,7 @@ class _EventResponse(Response):
 
 def _check_own_script(request: Request) -> None:
     """Reject a change that the page's own script did not send. `authorization.py` has checked the Host."""
-    is_own = request.headers.get("origin") == f"http://{request.headers.get('host')}"
+    is_own = request.headers.get("origin") == f"{request.scope['scheme']}://{request.headers.get('host')}"
     if not is_own or request.headers.get("x-mcpb-page") != "1":
         text = "only the status page may send this: its Origin and X-Mcpb-Page: 1 are missing"
         raise RequestRejected(HTTPStatus.FORBIDDEN, text)
