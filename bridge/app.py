@@ -213,10 +213,12 @@ def serve_stdio(
     is_structured: bool = False,
     tool_set: ToolSet | None = None,
     server_name: str = "",
+    transport: str = "",
 ) -> None:
-    """`mcpb bridge`: speak MCP on stdin and stdout until the client goes, or a signal says so.
+    """`mcpb bridge`: speak MCP with one client until it goes, or a signal says so.
 
-    `server_name` is the client's name for this server, which it puts before the names of tools.
+    `server_name` is the client's name for this server, which it puts before the names of tools. `transport`
+    is MODULE:NAME of the transport to use in place of stdin and stdout.
     """
     log_file.configure_logging(_state_directory())
     try:
@@ -225,14 +227,37 @@ def serve_stdio(
         _log.error("%s", refusal)  # clients show no stderr; the log file stays
         raise SystemExit(1) from None
     session = msgspec.structs.replace(new_session(), is_structured=is_structured, tool_set=tool_set)
-    trio.run(_serve_stdio, config, session, server_name)
+    if transport:
+        _serve_custom_transport(config, session, server_name, transport)
+    else:
+        trio.run(_serve_one_client, config, session, server_name, stdio.serve_stdio)
 
 
-async def _serve_stdio(config: Config, session: Session, server_name: str) -> None:
+def _serve_custom_transport(config: Config, session: Session, server_name: str, spec: str) -> None:
+    # Only this option needs the module.
+    from bridge.frontends.custom_transport import TransportError, load_transport, serve_transport  # noqa: PLC0415
+
+    try:
+        make_transport = load_transport(spec)
+    except TransportError as error:
+        _log.error("%s", error)
+        raise SystemExit(1) from None
+    try:
+        trio.run(_serve_one_client, config, session, server_name, partial(serve_transport, make_transport))
+    except* TransportError:
+        pass  # the log has it; an exception that is raised here would leave as an ExceptionGroup
+    else:
+        return
+    raise SystemExit(1)
+
+
+async def _serve_one_client(
+    config: Config, session: Session, server_name: str, speak: Callable[[McpServer], Awaitable[None]]
+) -> None:
     async with _open_hub_of_one(config) as (hub, speaking):
         with speaking:
             known = partial(_shorten_names, hub, config, session, server_name)
-            await speak_mcp(hub, session, stdio.serve_stdio, known)
+            await speak_mcp(hub, session, speak, known)
 
 
 @asynccontextmanager

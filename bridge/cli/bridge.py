@@ -1,4 +1,4 @@
-"""`mcpb bridge`: MCP over stdin and stdout."""
+"""`mcpb bridge`: MCP over stdin and stdout, or over a transport of another package."""
 # ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
 
 from __future__ import annotations
@@ -30,10 +30,19 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The name that this server has in the client; it shows how long names of tools may be.",
 )
+@click.option(
+    "--transport",
+    default="",
+    metavar="MODULE:NAME",
+    help="Transport of another package, in place of stdin and stdout.",
+)
 @existing_channel_option
-def bridge(*, structured: bool, tool_set: ToolSet | None, server_name: str, existing_channel: bool) -> None:
+def bridge(
+    *, structured: bool, tool_set: ToolSet | None, server_name: str, transport: str, existing_channel: bool
+) -> None:
     """Speak MCP on stdin and stdout (for MCP clients)."""
-    if closed := [name for name in ("stdin", "stdout") if getattr(sys, name) is None]:
+    closed = [name for name in ("stdin", "stdout") if getattr(sys, name) is None]
+    if closed and not transport:
         click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)
         return
     gc.disable()  # imports leave nothing to collect, and looking for it takes a twentieth of the start
@@ -41,7 +50,7 @@ def bridge(*, structured: bool, tool_set: ToolSet | None, server_name: str, exis
 
     gc.freeze()  # what was imported stays: no later collection has to walk through it
     gc.enable()
-    if sys.stdin.isatty():
+    if not transport and sys.stdin.isatty():
         from native_host.system.program_name import format_command
 
         commands = f"{format_command('tools')}, {format_command('call')}"
@@ -51,4 +60,5 @@ def bridge(*, structured: bool, tool_set: ToolSet | None, server_name: str, exis
         is_structured=structured,
         tool_set=tool_set,
         server_name=server_name,
+        transport=transport,
     )

@@ -54,6 +54,7 @@ ALLOWED = {
     "bridge/browser_tools/session": f"{TOOL} bridge/browser_tools/page {STATE}",
     "bridge/diagnostics": f"bridge/links {STATE} install {LIBRARY} native_host/existing_channel",
     "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
+    "bridge/frontends/custom_transport.py": f"{SESSION} bridge/frontends/stdio.py",
     "bridge/frontends/command_calls.py": (
         f"{HUB} bridge/browser_tools/tool_definitions.py native_host/ipc native_host/system"
     ),
