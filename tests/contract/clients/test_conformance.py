@@ -28,6 +28,14 @@ OLDEST_NODE = 22
 
 EXPECTED: dict[str, Any] = tomllib.loads((HERE / "expected.toml").read_text())
 """By era of the protocol."""
+CONFIG = """
+max_name = 128  # no name is shortened
+[pages]
+sampling = "on"
+roots = "on"
+requests_per_minute = 1000
+tokens_per_hour = 1000000
+"""
 _PAGE = (PAGES / "conformance.html").read_text()
 FIXTURES = re.findall(r'^ *fixture\("(\w+)"', _PAGE, re.MULTILINE)
 PROMPTS = re.findall(r'^ *prompt\(\s*"(\w+)"', _PAGE, re.MULTILINE)
@@ -96,7 +104,7 @@ async def test_the_suite_finds_fault_with_what_is_expected_and_nothing_else(chai
     names = {fixture: chain.name(fixture, longest=128) for fixture in FIXTURES}
     of_page = chain.name("", longest=128).removeprefix("website_tool_")
     prompts = {prompt: f"{of_page}{prompt}" for prompt in PROMPTS}
-    (chain.home / "config.toml").write_text("max_name = 128\n")  # none is shortened
+    (chain.home / "config.toml").write_text(CONFIG)
     with trio.fail_after(200):
         async with chain.browser() as chromium, chain.serving() as url:
             await chain.open(chromium, "conformance.html")
