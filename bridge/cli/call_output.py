@@ -1,4 +1,4 @@
-"""Output of `mcpb call`: text on stdout, images and long texts in private files."""
+"""Output of `mcpb call` and `mcpb prompt`: text on stdout, images and long texts in private files."""
 
 from __future__ import annotations
 
@@ -25,33 +25,37 @@ _HEAD_CHARS = 2000
 _SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
-class _Output:
-    """Lines of mcpb, which name files, and the text of a tool, which stands below so that it forges none."""
+class ContentOutput:
+    """Lines of mcpb, which name files, and texts of others, which stand below so that they forge none."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self) -> None:
         self.own: list[str] = []
-        content = result.get("content") if isinstance(result, dict) else None
-        blocks = content if isinstance(content, list) else [result]
-        self.text = "\n".join(line for block in blocks if (line := self._format_block(block)) is not None)
+        """Lines of mcpb, one for each stored image."""
 
-    def _format_block(self, block: Any) -> str | None:
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "text":
-            return str(block.get("text", ""))
-        if kind == "resource_link":
-            return f"Resource: {block.get('uri')}"
-        if kind == "image" and self._add_image(block):
-            return None
+    def format_block(self, block: Any) -> str | None:
+        """Return the text of a content block; None: it is an image, and its file is among `own`."""
+        match block:
+            case {"type": "text"}:
+                return str(block.get("text", ""))
+            case {"type": "resource_link"}:
+                return f"Resource: {block.get('uri')}"
+            case {"type": "resource", "resource": {"uri": uri, "text": str(text)}}:
+                return f"Resource: {uri}\n{text}"
+            case {"type": "image"} if self._add_image(block.get("mimeType"), block.get("data")):
+                return None
+            case {"type": "resource", "resource": {"mimeType": kind, "blob": blob}} if self._add_image(
+                kind, blob
+            ):
+                return None
         return format_json(block)
 
-    def _add_image(self, block: dict[str, Any]) -> bool:
-        """Store an image; return whether the block is one, because a page's tool may write anything."""
-        kind = str(block.get("mimeType"))
-        if kind not in _SUFFIXES:
+    def _add_image(self, kind: Any, encoded: Any) -> bool:
+        """Store an image; return whether it is one, because a page's tool may write anything."""
+        if not isinstance(kind, str) or kind not in _SUFFIXES:
             return False
         try:
-            data = base64.b64decode(block["data"], validate=True)
-        except (binascii.Error, KeyError, TypeError, ValueError):
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, TypeError, ValueError):
             return False
         about = f"Image ({kind}, {len(data)} bytes)"
         try:
@@ -66,8 +70,10 @@ def print_result(result: Any, max_chars: int | None) -> None:
 
     Where no file can be written, a text is printed whole, and the reason goes to stderr.
     """
-    output = _Output(result)
-    text = output.text
+    output = ContentOutput()
+    content = result.get("content") if isinstance(result, dict) else None
+    blocks = content if isinstance(content, list) else [result]
+    text = "\n".join(line for block in blocks if (line := output.format_block(block)) is not None)
     if max_chars is not None and len(text) > max_chars:
         try:
             path = _write_file(text.encode(errors="replace"), ".txt")

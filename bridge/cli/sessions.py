@@ -16,7 +16,7 @@ from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.program_name import format_command
 
 if TYPE_CHECKING:
-    from native_host.ipc.named_sessions import CallTool, ListTools, Reply
+    from native_host.ipc.named_sessions import HubRequest, Reply
 
 _HOLDER = (sys.executable, "-I", "-m", "bridge", "session", "hold")
 _TRIES = 3
@@ -152,8 +152,8 @@ def _report_ready(lock: int | None) -> None:
     os.close(nothing)
 
 
-def ask_session(name: str, request: ListTools | CallTool, *, existing_channel: bool) -> Reply:
-    """Ask a named session, opened if it is not yet, and show the progress of a call."""
+def ask_session(name: str, request: HubRequest, *, existing_channel: bool) -> Reply:
+    """Ask a named session, opened if it is not yet, and show the progress of a request."""
     from native_host.ipc.named_sessions import (
         NotStartedError,
         SessionError,

@@ -5,31 +5,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from bridge.cli.group import existing_channel_option, format_json
+from bridge.cli.hub_requests import ask_hub, read_pair, reject_repeated, session_option
 from native_host.protocol.untrusted_text import for_terminal
-
-if TYPE_CHECKING:
-    from bridge.app import Hub
-    from bridge.hub.client_session import Session
-    from native_host.ipc.named_sessions import CallTool, ListTools, Reply
 
 MAX_CHARS = 20_000
 """Characters of a result that `mcpb call --session` prints by default; longer ones go to a file."""
-
-
-def _check_session_name(_ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    if name is not None:
-        from bridge.cli.sessions import check_session_name
-
-        check_session_name(name)
-    return name
 
 
 def _read_origin(_ctx: click.Context, _option: click.Parameter, text: str | None) -> str | None:
@@ -41,16 +28,6 @@ def _read_origin(_ctx: click.Context, _option: click.Parameter, text: str | None
         return origin
     given = for_terminal(repr(text), on=sys.stderr)
     raise click.BadParameter(f"{given} is no origin of web pages; write it like https://shop.example")
-
-
-session_option = click.option(
-    "--session",
-    "session_name",
-    callback=_check_session_name,
-    envvar="MCPB_SESSION",
-    metavar="NAME",
-    help="The session to use, which keeps its tabs until `mcpb session end NAME` [env: MCPB_SESSION].",
-)
 
 
 @click.command()
@@ -70,7 +47,7 @@ def tools(*, as_json: bool, forget: str | None, session_name: str | None, existi
         return
     from native_host.ipc.named_sessions import ListTools, ToolList
 
-    found = _ask_hub(ListTools(), session_name, existing_channel=existing_channel)
+    found = ask_hub(ListTools(), session_name, existing_channel=existing_channel)
     assert isinstance(found, ToolList)
     if as_json:
         click.echo(for_terminal(format_json({"tools": found.tools})))
@@ -141,9 +118,7 @@ def call(
     mcpb call --session shop read_page
     mcpb session end shop
     """
-    import msgspec
-
-    from native_host.ipc.named_sessions import CallTool, Rejection, ToolList
+    from native_host.ipc.named_sessions import CallResult, CallTool
 
     if as_json and max_chars is not None:
         raise click.UsageError("--max-chars cannot be combined with --json.")
@@ -151,19 +126,17 @@ def call(
         raise click.UsageError(
             "--keep cannot be combined with --session, which keeps its tabs until its end."
         )
-    texts, values = [_read_pair(pair) for pair in arguments], _read_object(args_json)
-    _reject_repeated([*values, *(key for key, _ in texts)])
-    request = CallTool(name=name, arguments=values, texts=texts)
-    try:
-        msgspec.json.encode(request)
-    except UnicodeEncodeError:
-        raise click.UsageError("an argument is not Unicode text") from None
-    reply = _ask_hub(
-        request, session_name, is_structured=as_json, keeps_tabs=keep, existing_channel=existing_channel
+    texts, values = [read_pair(pair) for pair in arguments], _read_object(args_json)
+    reject_repeated([*values, *(key for key, _ in texts)])
+    reply = ask_hub(
+        CallTool(name=name, arguments=values, texts=texts),
+        session_name,
+        command="call",
+        is_structured=as_json,
+        keeps_tabs=keep,
+        existing_channel=existing_channel,
     )
-    assert not isinstance(reply, ToolList)
-    if isinstance(reply, Rejection):
-        raise click.ClickException(for_terminal(reply.message, on=sys.stderr))
+    assert isinstance(reply, CallResult)
     result = json.loads(bytes(reply.result))
     if as_json:
         click.echo(for_terminal(format_json(result)))
@@ -175,41 +148,6 @@ def call(
         sys.exit(1)
 
 
-def _ask_hub(
-    request: ListTools | CallTool,
-    session_name: str | None,
-    *,
-    is_structured: bool = False,
-    keeps_tabs: bool = False,
-    existing_channel: bool,
-) -> Reply:
-    """Ask the named session, or without a name a hub in this process."""
-    if session_name is not None:
-        from bridge.cli.sessions import ask_session
-
-        return ask_session(session_name, request, existing_channel=existing_channel)
-    import msgspec
-
-    from bridge.app import new_session, run_with_hub
-    from bridge.cli.sessions import show_progress
-    from bridge.frontends.command_calls import CommandCalls
-    from bridge.hub.transport import CallObserver
-    from native_host.ipc.named_sessions import ListTools
-
-    async def ask(hub: Hub, session: Session) -> Reply:
-        calls = CommandCalls(hub.router, session)
-        if isinstance(request, ListTools):
-            return await calls.list_tools()
-        observer = CallObserver(lambda progress: show_progress(progress.message))
-        return await calls.call(request, observer)
-
-    command = "" if isinstance(request, ListTools) else "call"
-    session = msgspec.structs.replace(
-        new_session(command), is_structured=is_structured, keeps_tabs=keeps_tabs
-    )
-    return run_with_hub(session, ask, existing_channel=existing_channel)
-
-
 def _read_object(text: str | None) -> dict[str, Any]:
     try:
         found = json.loads(text or "{}")
@@ -218,23 +156,6 @@ def _read_object(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise click.UsageError('--args must be a JSON object, for instance \'{"item": "tea"}\'')
     return found
-
-
-def _read_pair(pair: str) -> tuple[str, str]:
-    key, equals, text = pair.partition("=")
-    if not equals:
-        raise click.UsageError(f"{pair!r} is not KEY=VALUE")
-    return key, text
-
-
-def _reject_repeated(keys: list[str]) -> None:
-    """Reject an argument with two values, of which one would be lost.
-
-    Raises:
-        UsageError: it names the argument.
-    """
-    if repeated := [key for key, count in Counter(keys).items() if count > 1]:
-        raise click.UsageError(f"the argument {repeated[0]!r} is given more than once")
 
 
 def _format_parameters(tool: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Lists and calls of a command line: what `mcpb tools` and `mcpb call` ask of one session of the hub."""
+"""Requests of a command line to one session of the hub: lists, calls, reads of resources, prompts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,29 @@ from typing import Any
 import msgspec
 
 from bridge.browser_tools.tool_definitions import read_definitions
-from bridge.errors import UnknownToolError
+from bridge.errors import CallError, NotOfferedError, UnknownToolError, format_request_error, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.operation import OnFinished, Operation, wait_outcome
+from bridge.hub.page_call import Outcome
+from bridge.hub.primitives.pagination import PAGE_RANK, Key
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver
-from native_host.ipc.named_sessions import CallResult, CallTool, Rejection, ToolList
+from native_host.ipc.named_sessions import (
+    CallResult,
+    CallTool,
+    GetPrompt,
+    HubRequest,
+    ListPrompts,
+    ListResources,
+    ListTools,
+    PromptList,
+    ReadResource,
+    Rejection,
+    Reply,
+    ResourceList,
+    ToolList,
+)
 from native_host.system.program_name import format_command
 
 
@@ -27,6 +44,22 @@ class CommandCalls:
         self._session = session
         self._listed: dict[str, Mapping[str, Any]] = {}
         """The schema of each argument, by the name of the tool."""
+
+    async def answer(self, request: HubRequest, observer: CallObserver) -> Reply:
+        """Run a request, and wait for its reply."""
+        match request:
+            case ListTools():
+                return await self.list_tools()
+            case CallTool():
+                return await self.call(request, observer)
+            case ListResources():
+                return await self.list_resources()
+            case ReadResource():
+                return await self.read(request, observer)
+            case ListPrompts():
+                return await self.list_prompts()
+            case GetPrompt():
+                return await self.get_prompt(request, observer)
 
     async def list_tools(self) -> ToolList:
         """Return the tool list, and bind its names to these tools."""
@@ -48,6 +81,60 @@ class CommandCalls:
             problem = self._router.connection_problem()
             return Rejection(message=_explain_unknown(request.name, self._listed, problem))
         return CallResult(result=msgspec.Raw(result))
+
+    async def list_resources(self) -> ResourceList:
+        """Return all resources and resource templates, as MCP clients get them page after page."""
+        keys, resources = await self._router.list_resources(self._session)
+        template_keys, templates = await self._router.list_templates()
+        return ResourceList(
+            resources=[*map(msgspec.Raw, resources)],
+            templates=[*map(msgspec.Raw, templates)],
+            missing=self._explain_missing([*keys, *template_keys], "resource"),
+        )
+
+    async def read(self, request: ReadResource, observer: CallObserver) -> CallResult | Rejection:
+        """Read a resource."""
+
+        def begin_read(on_finished: OnFinished[Outcome]) -> Operation:
+            return self._router.begin_read(self._session, request.uri, on_finished, observer)
+
+        outcome = await wait_outcome(begin_read)
+        if isinstance(outcome, NotOfferedError):
+            then = self._missing_browser() or f"To see what there is, run: {format_command('resources')}"
+            return Rejection(message=f"There is no resource {request.uri!r}. {then}")
+        return _make_reply(outcome)
+
+    async def list_prompts(self) -> PromptList:
+        """Return all prompts, as MCP clients get them page after page."""
+        keys, prompts = await self._router.list_prompts()
+        return PromptList(prompts=[*map(msgspec.Raw, prompts)], missing=self._explain_missing(keys, "prompt"))
+
+    async def get_prompt(self, request: GetPrompt, observer: CallObserver) -> CallResult | Rejection:
+        """Get a prompt."""
+        arguments = Arguments.of(request.arguments)
+
+        def begin_get(on_finished: OnFinished[Outcome]) -> Operation:
+            return self._router.begin_get_prompt(
+                self._session, request.name, arguments, on_finished, observer
+            )
+
+        outcome = await wait_outcome(begin_get)
+        if isinstance(outcome, NotOfferedError):
+            keys, _ = await self._router.list_prompts()
+            hint = _name_close(request.name, [key.name for key in keys])
+            then = self._missing_browser() or f"To see what there is, run: {format_command('prompts')}"
+            return Rejection(message=f"There is no prompt {request.name!r}. {hint}{then}")
+        return _make_reply(outcome)
+
+    def _explain_missing(self, listed: Iterable[Key], what: str) -> str:
+        """Return the reason why no page has an entry in a list; empty if one has."""
+        if any(key.rank == PAGE_RANK for key in listed):
+            return ""
+        return self._missing_browser() or f"No open page offers a {what}."
+
+    def _missing_browser(self) -> str:
+        """Return the reason why no browser is connected; empty if one is."""
+        return "" if self._router.registry.browsers() else str(self._router.connection_problem())
 
     def _current_schemas(self, name: str) -> Mapping[str, Any]:
         """Return the schema of each argument: a page may have changed its tool since it was listed."""
@@ -76,8 +163,23 @@ def _explain_unknown(name: str, listed: Iterable[str], missing: str) -> str:
     """Format the error for a name that is not offered: similar names, and why no page offers a tool."""
     if any(tool.name == name for tool in read_definitions()):
         return f"{name} is a browser tool, and browser.enabled is false in config.toml: there are none."
-    names = list(listed)
-    close = [known for known in names if known.endswith(f"_{name}")] or get_close_matches(name, names)
-    hint = f"Close to it: {', '.join(close)}. " if close else ""
     then = missing or f"To see what there is, run: {format_command('tools')}"
-    return f"No page offers {name!r}. {hint}{then}"
+    return f"No page offers {name!r}. {_name_close(name, list(listed))}{then}"
+
+
+def _name_close(name: str, names: list[str]) -> str:
+    """Return a sentence with the names that are similar to a name; empty if none is."""
+    close = [known for known in names if known.endswith(f"_{name}")] or get_close_matches(name, names)
+    return f"Close to it: {', '.join(close)}. " if close else ""
+
+
+def _make_reply(outcome: Outcome) -> CallResult | Rejection:
+    """Return the reply with the outcome of a request that calls no tool."""
+    match outcome:
+        case bytes():
+            return CallResult(result=msgspec.Raw(outcome))
+        case CallError():
+            return Rejection(message=format_request_error(outcome))
+        case Exception():
+            return Rejection(message=to_mcp(outcome).message)
+    raise AssertionError("this is no result of a tool")

@@ -25,11 +25,10 @@ from bridge.hub.transport import CallObserver
 from native_host.ipc import endpoint, named_sessions
 from native_host.ipc.endpoint import EndpointError
 from native_host.ipc.named_sessions import (
-    CallTool,
     ContinuedSession,
     EndSession,
     Greeting,
-    ListTools,
+    HubRequest,
     ProgressText,
     Rejection,
     RetireHolder,
@@ -206,9 +205,7 @@ class NamedSession:
             self.is_continued = False
             raise
 
-    async def _answer(
-        self, stream: trio.SocketStream, request: ListTools | CallTool, until_reply: ExitStack
-    ) -> None:
+    async def _answer(self, stream: trio.SocketStream, request: HubRequest, until_reply: ExitStack) -> None:
         messages, queued = trio.open_memory_channel[bytes](_MAX_QUEUED)
 
         def on_progress(progress: Progress) -> None:
@@ -239,11 +236,9 @@ class NamedSession:
         self._used_at = trio.current_time()
         self._used_at_unix = time.time()
 
-    async def _reply_to(self, request: ListTools | CallTool, observer: CallObserver) -> bytes:
+    async def _reply_to(self, request: HubRequest, observer: CallObserver) -> bytes:
         try:
-            if isinstance(request, ListTools):
-                return encode_line(await self._calls.list_tools())
-            return encode_line(await self._calls.call(request, observer))
+            return encode_line(await self._calls.answer(request, observer))
         except Exception as error:  # noqa: BLE001  (a failed request is not the end of the session)
             _log.exception("a request to session %s failed", self._name)
             exhausted = find_exhaustion(error)

@@ -125,6 +125,27 @@ class CallTool(Wire, tag="callTool", tag_field="type", kw_only=True):
     """Arguments as text: read as JSON unless the tool's schema wants a string."""
 
 
+class ListResources(Wire, tag="listResources", tag_field="type"):
+    """Request for the lists of resources and resource templates."""
+
+
+class ReadResource(Wire, tag="readResource", tag_field="type", kw_only=True):
+    """Request to read a resource."""
+
+    uri: str
+
+
+class ListPrompts(Wire, tag="listPrompts", tag_field="type"):
+    """Request for the prompt list."""
+
+
+class GetPrompt(Wire, tag="getPrompt", tag_field="type", kw_only=True):
+    """Request to get a prompt."""
+
+    name: str
+    arguments: dict[str, str] = {}
+
+
 class EndSession(Wire, tag="endSession", tag_field="type"):
     """Request to end the session. The connection ends with the process."""
 
@@ -133,7 +154,9 @@ class RetireHolder(Wire, tag="retireHolder", tag_field="type"):
     """Request of the next holder: end this one, and not its session, unless another request is open."""
 
 
-Request = ListTools | CallTool | EndSession | RetireHolder
+HubRequest = ListTools | CallTool | ListResources | ReadResource | ListPrompts | GetPrompt
+"""What the hub of the session answers."""
+Request = HubRequest | EndSession | RetireHolder
 
 
 class ContinuedSession(Wire, tag="continuedSession", tag_field="type", kw_only=True):
@@ -160,20 +183,39 @@ class ToolList(Wire, tag="tools", tag_field="type", kw_only=True):
     """Reason why no page offers tools, with the command that repairs it; empty if one does."""
 
 
+class ResourceList(Wire, tag="resources", tag_field="type", kw_only=True):
+    """Reply to `ListResources`."""
+
+    resources: list[msgspec.Raw]
+    templates: list[msgspec.Raw]
+    missing: str
+    """Reason why no page's resource is listed; empty if one is."""
+
+
+class PromptList(Wire, tag="prompts", tag_field="type", kw_only=True):
+    """Reply to `ListPrompts`."""
+
+    prompts: list[msgspec.Raw]
+    missing: str
+    """Reason why no page's prompt is listed; empty if one is."""
+
+
 class CallResult(Wire, tag="result", tag_field="type", kw_only=True):
-    """Reply to `CallTool`: a CallToolResult, also of a call that failed."""
+    """Reply to `CallTool` (also for a call that failed), `ReadResource` or `GetPrompt`: the MCP result."""
 
     result: msgspec.Raw
 
 
 class Rejection(Wire, tag="rejection", tag_field="type", kw_only=True):
-    """Reply to a request that could not be made a call."""
+    """Reply to a request that could not be made a call, or that failed and was none."""
 
     message: str
 
 
-Reply = ToolList | CallResult | Rejection
-_decode_message = msgspec.json.Decoder(ProgressText | ToolList | CallResult | Rejection).decode
+Reply = ToolList | ResourceList | PromptList | CallResult | Rejection
+_decode_message = msgspec.json.Decoder(
+    ProgressText | ToolList | ResourceList | PromptList | CallResult | Rejection
+).decode
 _decode_retired = msgspec.json.Decoder(ContinuedSession | Rejection).decode
 
 

@@ -56,6 +56,12 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         "mcpb doctor --json": collect_member_types([make_sample_json(DoctorReport)]),
         "mcpb install-native-host --json": plan,
         "mcpb pause --json": collect_member_types(make_pause_documents()),
+        "mcpb prompt --json": collect_member_types([make_prompt_document(home)]),
+        "mcpb prompts --json": collect_member_types([json.loads(run_mcpb("mcpb prompts --json").stdout)]),
+        "mcpb read --json": collect_member_types(
+            [json.loads(run_mcpb("mcpb read mcpb://calls --json").stdout)]
+        ),
+        "mcpb resources --json": collect_member_types([json.loads(run_mcpb("mcpb resources --json").stdout)]),
         "mcpb status --json": collect_member_types(trio.run(make_status_documents, home)),
         "mcpb tools --json": collect_member_types(
             [json.loads(run_mcpb("mcpb tools --json").stdout)], opaque=["inputSchema", "outputSchema"]
@@ -71,6 +77,14 @@ def make_extension_document(home: Path) -> Any:
     settings = {EXTENSION_ID: {"path": str(home / ".mcpb/extension"), "location": 4}}
     (profile / "Preferences").write_text(json.dumps({"extensions": {"settings": settings}}))
     return json.loads(run_mcpb("mcpb extension --json").stdout)
+
+
+def make_prompt_document(home: Path) -> Any:
+    """Write a prompt, then get it as JSON."""
+    directory = home / ".mcpb/prompts"
+    directory.mkdir(parents=True)
+    (directory / "review.md").write_text("Review this.\n@embed mcpb://calls\n")
+    return json.loads(run_mcpb("mcpb prompt review --json").stdout)
 
 
 def make_approval_documents() -> list[Any]:
