@@ -28,6 +28,7 @@ from bridge.hub.public_names import MAX_NAME, longest_name
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.native_hosts import NativeLinks
+from bridge.links.session_publisher import SessionPublisher
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.state import log_file, pause_sync
 from bridge.state.approval_publisher import ApprovalPublisher
@@ -68,12 +69,13 @@ class Hub(msgspec.Struct):
     links: NativeLinks
     pauses: pause_sync.PauseSync
     site_rules: SiteRules
+    publisher: SessionPublisher
     set_config: Callable[[Config], None]
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
         """Tell every host which sessions are behind this bridge, and what their site rules are."""
         self.site_rules.set_sessions(session.id for session in sessions)
-        self.links.set_sessions(sessions)
+        self.publisher.set_sessions(sessions)
 
 
 @asynccontextmanager
@@ -102,13 +104,15 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
         )
         tools = _browser_tools(config, router, links, terms.policy, approvals, site_rules.refresh)
         pauses = pause_sync.PauseSync(router.registry, links, router.changes, PausesFile(_state_directory()))
+        publisher = SessionPublisher(router.subscriptions, router.changes, links.set_sessions)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(links.run)
             nursery.start_soon(tools.run_forever)
             nursery.start_soon(profiles.run, router.registry, router.changes)
+            nursery.start_soon(publisher.run)
             set_config = partial(_set_config, router, terms, tools, site_rules)
-            yield Hub(router, links, pauses, site_rules, set_config)
+            yield Hub(router, links, pauses, site_rules, publisher, set_config)
             nursery.cancel_scope.cancel()
 
 

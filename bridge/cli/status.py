@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bridge.hub.client_session import Session
 
 _RECENT_CALLS = 5
-"""In `mcpb status`."""
+"""Calls in `mcpb status`, and requests of pages."""
 _WATCH_S = 0.5
 _CLIENTS_S = 1.0
 
@@ -66,6 +66,7 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
     from bridge.config.loader import rules_digest
     from bridge.diagnostics.status_snapshot import LocalState, Rules
     from bridge.diagnostics.status_snapshot import make_status as read_status
+    from bridge.state.audit_reader import is_page_request
     from install.extension_copies import find_current_kinds
     from native_host.system.home_layout import mcpb_home
 
@@ -80,14 +81,16 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
             current, problem = load_for_reading()
             sessions = await trio.to_thread.run_sync(_read_sessions)  # one of them may not answer
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
+            calls = _recent_calls()
             local = LocalState(
-                _recent_calls(),
+                calls[-_RECENT_CALLS:],
                 _read_channels(config.existing_channel),
                 _read_published(),
                 _read_servers(),
                 sessions,
                 rules,
                 find_current_kinds(mcpb_home()),
+                [*filter(is_page_request, calls)][-_RECENT_CALLS:],
             )
             found = read_status(hub.router, hub.links, local)
             ready = found["ready"]
@@ -116,11 +119,11 @@ def _show_web_page(*, opens: bool) -> None:
 
 
 def _recent_calls() -> list[dict[str, Any]]:
-    from bridge.state.audit_reader import Filter, read_recent
+    from bridge.state.audit_reader import SCANNED_CALLS, Filter, read_recent
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
-        return read_recent(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, Filter())
+        return read_recent(HomeLayout(mcpb_home()).state.path, SCANNED_CALLS, Filter())
     return []
 
 

@@ -77,16 +77,37 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
         yield ""
         yield f"Sessions of mcpb call (to end one: {format_command('session end NAME')})"
         yield from format_sessions(found["namedSessions"], width, "  ")
+    yield from _site_lines(found, width)
+    for heading, key in (
+        (f"Recent calls (more: {format_command('audit')})", "calls"),
+        ("Recent requests of pages to models and clients", "pageRequests"),
+    ):
+        if found[key]:
+            yield ""
+            yield heading
+            yield from Columns(audit_rows.LIMITS, width, "  ").format_lines(
+                map(audit_rows.format_row, found[key])
+            )
+
+
+def _site_lines(found: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Yield what sites offer, also without a tab."""
+    if found["sites"]:
+        yield ""
+        yield "What sites offer"
+        yield from Columns([MAX_ORIGIN_CHARS], width, "  ").format_lines(
+            (site["origin"], _format_offers(site)) for site in found["sites"]
+        )
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"
         yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
-    if found["calls"]:
-        yield ""
-        yield f"Recent calls (more: {format_command('audit')})"
-        yield from Columns(audit_rows.LIMITS, width, "  ").format_lines(
-            map(audit_rows.format_row, found["calls"])
-        )
+
+
+def _format_offers(offers: Mapping[str, Any]) -> str:
+    """Format what a site offers, for instance `2 tools, 1 prompt`; empty for nothing."""
+    counts = [(kind, offers[f"{kind}s"]) for kind in ("tool", "resource", "template", "prompt")]
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts if count)
 
 
 def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +207,11 @@ def _client_lines(sessions: Sequence[Mapping[str, Any]], width: int) -> Iterator
         )
         for session in sessions
     ]
-    yield from Columns([60, 12, 16], width, "    ").format_lines(clients)
+    for session, line in zip(
+        sessions, Columns([60, 12, 16], width, "    ").format_lines(clients), strict=True
+    ):
+        yield line
+        yield from (f"      subscribed to {uri}" for uri in session["subscriptions"])
 
 
 def _tab_words(tab: Mapping[str, Any]) -> str:

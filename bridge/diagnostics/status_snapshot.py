@@ -14,6 +14,8 @@ from bridge.diagnostics.connection_problem import Problems, find_missing
 from bridge.diagnostics.status_verdict import find_obstacle, list_notes, make_verdict
 from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
+from bridge.hub.consent.page_tool_consent import PageToolConsent
+from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.registry import Browser, Registry
 from bridge.hub.router import Router
 from bridge.hub.rules.pauses import Pauses
@@ -67,6 +69,8 @@ class LocalState(NamedTuple):
     rules: Rules | None = None
     current_copies: Container[Kind] = ()
     """See `Observations.current_copies`."""
+    page_requests: Sequence[Mapping[str, Any]] = ()
+    """The latest lines of the audit log about requests of pages (`audit_reader.is_page_request`)."""
 
 
 def make_status(router: Router, links: Problems, local: LocalState = LocalState()) -> dict[str, Any]:  # noqa: B008
@@ -82,7 +86,7 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         "version": __version__,
         "browserTools": router.count_browser_tools(),
         "browsers": [
-            _describe_browser(browser, registry, router.catalog)
+            _describe_browser(browser, router)
             for browser in registry.browsers()
             if browser not in of_holders.values()
         ],
@@ -94,10 +98,12 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         "servers": [_describe_server(server, registry) for server in local.servers],
         "namedSessions": list(local.sessions),
         "kept": list(_describe_cached(router.catalog)),
+        "sites": list(_describe_sites(router)),
         "waiting": [
             browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello
         ],
         "calls": list(local.calls),
+        "pageRequests": list(local.page_requests),
         "problems": [*_config_problems(local.rules), *(problem.text for problem in links.problems.values())],
         "otherRules": list(_other_rules(registry, local.rules)),
         "notes": list_notes(router, local.current_copies),
@@ -181,8 +187,8 @@ def running_calls(router: Router, now: float, time: float) -> list[dict[str, Any
     ]
 
 
-def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) -> dict[str, Any]:
-    hello = browser.hello
+def _describe_browser(browser: Browser, router: Router) -> dict[str, Any]:
+    hello, registry = browser.hello, router.registry
     assert hello is not None, "only browsers that have introduced themselves are listed"
     sessions = list(_describe_sessions(browser, registry.pauses))
     return {
@@ -204,7 +210,7 @@ def _describe_browser(browser: Browser, registry: Registry, catalog: Catalog) ->
         "clients": [session["title"] for session in sessions],
         "sessions": sessions,
         "pausedSites": [single_line(site, MAX_ORIGIN_CHARS) for site in registry.pauses.sites],
-        "tabs": list(_describe_tabs(browser, registry, catalog)),
+        "tabs": list(_describe_tabs(browser, router)),
     }
 
 
@@ -252,11 +258,44 @@ def _describe_sessions(browser: Browser, pauses: Pauses) -> Iterator[dict[str, A
                 "version": single_line(session.client.version, 20),
                 "pid": client.pid,
                 "paused": session.id in pauses.sessions,
+                "subscriptions": [single_line(uri, MAX_ORIGIN_CHARS) for uri in session.subscriptions],
             }
 
 
-def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> Iterator[dict[str, Any]]:
-    """Yield the tabs that offer tools, have notices, are owned or handed over."""
+class Offers(msgspec.Struct):
+    """Number of entries of each kind that clients may use."""
+
+    tools: int = 0
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
+
+    def add(self, document: PageDocument, consent: PageToolConsent) -> None:
+        """Count the resources, templates and prompts of a document."""
+        if document.refusal or consent.is_off(document):
+            return
+        if consent.uses("resources"):
+            self.resources += len(document.frame.resources)
+            self.templates += len(document.frame.templates)
+        if consent.uses("prompts"):
+            self.prompts += len(document.frame.prompts)
+
+
+def _describe_sites(router: Router) -> Iterator[dict[str, Any]]:
+    """Yield what each site offers in all its tabs and frames, by origin."""
+    offers: dict[str, Offers] = defaultdict(Offers)
+    for entry in router.catalog.live_entries():
+        offers[entry.origin].tools += not entry.refusal
+    for document in router.documents.documents():
+        offers[document.origin].add(document, router.consent)
+    for origin, offer in sorted(offers.items()):
+        if offer != Offers():
+            yield {"origin": single_line(origin, MAX_ORIGIN_CHARS), **msgspec.to_builtins(offer)}
+
+
+def _describe_tabs(browser: Browser, router: Router) -> Iterator[dict[str, Any]]:
+    """Yield the tabs that offer anything, have notices, are owned or handed over."""
+    registry, catalog = router.registry, router.catalog
     find_tools: dict[int, list[str]] = defaultdict(list)
     notices: dict[int, list[str]] = defaultdict(list)
     forbidden: dict[int, list[str]] = defaultdict(list)
@@ -274,10 +313,12 @@ def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> It
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser:
             servers[tab.tab_id] += _describe_page_server(frame.announced)
+    offers = _count_offers(browser, router)
     titles = {session.id: title_of(session) for client in browser.clients for session in client.sessions}
     for tab in sorted(browser.tabs.values(), key=lambda tab: (tab.origin, tab.ordinal)):
         is_somebodys = not tab.incognito and (tab.owner is not None or tab.handed_over)
-        if is_somebodys or tab.tab_id in find_tools or tab.tab_id in notices:
+        offer = offers[tab.tab_id]
+        if is_somebodys or offer != Offers() or tab.tab_id in find_tools or tab.tab_id in notices:
             yield {
                 "origin": single_line(tab.origin, MAX_ORIGIN_CHARS),
                 "tab": tab.ordinal,
@@ -289,9 +330,21 @@ def _describe_tabs(browser: Browser, registry: Registry, catalog: Catalog) -> It
                 "paused": bool(pattern := registry.pauses.pattern_of(tab.origin)),
                 "pausedBy": pattern,
                 "tools": find_tools[tab.tab_id],
+                "resources": offer.resources,
+                "templates": offer.templates,
+                "prompts": offer.prompts,
                 "notices": notices[tab.tab_id],
                 "servers": servers[tab.tab_id],
             }
+
+
+def _count_offers(browser: Browser, router: Router) -> defaultdict[int, Offers]:
+    """Return what the tabs of a browser offer beside tools, by the browser's id of the tab."""
+    offers = defaultdict[int, Offers](Offers)
+    for document in router.documents.documents():
+        if document.browser is browser:
+            offers[document.tab.tab_id].add(document, router.consent)
+    return offers
 
 
 def _describe_cached(catalog: Catalog) -> Iterator[dict[str, str]]:

@@ -20,6 +20,10 @@ from native_host.system.private_files import open_regular
 
 _EARLIER_SPELLINGS = {"tool-error": "tool_error"}
 """Outcomes in entries of earlier versions, and their present spelling, which readers get."""
+PAGE_REQUESTS = frozenset({"sampling", "roots", "elicitation"})
+"""Kinds of calls in which a page asked the model or the client of a call."""
+SCANNED_CALLS = 300
+"""Latest calls among which the requests of pages are looked for."""
 _BLOCK_BYTES = 64 * 1024
 
 
@@ -99,6 +103,12 @@ class Follower:
     def close(self) -> None:
         """Let go of the files."""
         self._tail.close()
+
+
+def is_page_request(line: dict[str, Any]) -> bool:
+    """Return whether a line is a request of a page, and not of a client."""
+    kind = line.get("kind")
+    return isinstance(kind, str) and kind in PAGE_REQUESTS
 
 
 def list_outcomes() -> list[str]:

@@ -126,6 +126,8 @@ class Session(Wire, kw_only=True):
     id: str
     title: str = ""
     client: ClientInfo
+    subscriptions: list[str] = []
+    """URIs of the resources that it is subscribed to, for `mcpb status`. Older bridges have none."""
 
 
 class BridgeSessions(Wire, kw_only=True):

@@ -172,14 +172,17 @@ async def make_status_documents(home: Path) -> list[Any]:
         channel, published, server = (
             make_sample_json(shape) for shape in (Channel, PublishedSocket, ServeRecord)
         )
-        local = LocalState([{}], (), [published], [server], rules=Rules("digest", "", "text"))
+        local = LocalState(
+            [{}], (), [published], [server], rules=Rules("digest", "", "text"), page_requests=[{}]
+        )
         states = [local, local._replace(channels=[channel], rules=None)]
         return [make_status(router, NoProblems(), state) for state in states]
 
 
 def _announce_everything(transport: PlayedTransport) -> None:
     """Connect a browser with everything that the status shows, and a host without a browser."""
-    client = wire.Client(connection="c1", pid=7, version="0.2.0", sessions=[_SESSION.on_wire()])
+    session = msgspec.structs.replace(_SESSION.on_wire(), subscriptions=["cart://1"])
+    client = wire.Client(connection="c1", pid=7, version="0.2.0", sessions=[session])
     transport.connect(
         "h1",
         wire.Tabs(tabs=[tab(1, owner=_SESSION.id), tab(2, ordinal=2, handed_over=True)]),

@@ -131,6 +131,8 @@ class ResourceSubscriptions:
         self._version = version
         self._wake = wake
         self._watch_own = watch_own
+        self.version = 0
+        """Changes with `uris_of`."""
         self._subscriptions: dict[Subscription, None] = {}
         self._requested: dict[tuple[str, str], Subscription] = {}
         """By session and URI: those of `resources/subscribe`."""
@@ -162,11 +164,10 @@ class ResourceSubscriptions:
         self.unsubscribe(session, uri)
         self._check_room(session, [uri])
         subscription = Subscription(session, uri, tell)
-        self._subscriptions[subscription] = None
+        self._add([subscription])
         self._requested[session.id, uri] = subscription
         try:
             self._join(subscription, target, is_new=True)
-            self._wake()
             await self._wait_active(subscription)
         except BaseException:
             self.end([subscription])
@@ -182,7 +183,7 @@ class ResourceSubscriptions:
         self._check_room(session, [uri])
         subscription = Subscription(session, uri, tell)
         own = subscription.own = self._watch_own(session, uri, tell)
-        self._subscriptions[subscription] = None
+        self._add([subscription])
         self._requested[session.id, uri] = subscription
         try:
             with trio.move_on_after(self._call_s()):
@@ -212,15 +213,15 @@ class ResourceSubscriptions:
         subscriptions = [Subscription(session, uri, lambda uri=uri: tell(uri)) for uri in wanted]  # type: ignore[misc]
         for subscription in subscriptions:
             subscription.own = self._watch_own(session, subscription.uri, subscription.tell)
-        self._subscriptions.update(dict.fromkeys(subscriptions))
+        self._add(subscriptions)
         for subscription in subscriptions:
             self._follow(subscription)
-        self._wake()
         return subscriptions
 
     def end(self, subscriptions: Iterable[Subscription]) -> None:
         """End subscriptions."""
-        for subscription in subscriptions:
+        ended = list(subscriptions)
+        for subscription in ended:
             self._subscriptions.pop(subscription, None)
             key = subscription.session.id, subscription.uri
             if self._requested.get(key) is subscription:
@@ -229,10 +230,22 @@ class ResourceSubscriptions:
             subscription.moved.set()
             if subscription.own:
                 subscription.own.end()
+        if ended:
+            self.version += 1
+            self._wake()
 
     def release(self, session: Session) -> None:
         """End the subscriptions of a session."""
         self.end([each for each in self._subscriptions if each.session is session])
+
+    def uris_of(self, session_id: str) -> list[str]:
+        """Return the URIs that a session is subscribed to, as the client wrote them, each once."""
+        return list(dict.fromkeys(each.uri for each in self._subscriptions if each.session.id == session_id))
+
+    def _add(self, subscriptions: Iterable[Subscription]) -> None:
+        self._subscriptions.update(dict.fromkeys(subscriptions))
+        self.version += 1
+        self._wake()
 
     # ── From pages ──────────────────────────────────────────────────────────────────────────────────────────
 

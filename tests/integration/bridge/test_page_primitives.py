@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +106,32 @@ async def report_until_heard(shop: SimulatedTab, updates: Any) -> None:
         nursery.start_soon(report)
         assert str((await anext(updates)).uri) == CART
         nursery.cancel_scope.cancel()
+
+
+async def test_status_shows_what_the_page_offers_and_who_is_subscribed(shop: SimulatedTab) -> None:
+    with trio.fail_after(SOON_S):
+        async with bridge_client("auto") as client, client.listen(resource_subscriptions=[CART]) as updates:
+            await report_until_heard(shop, updates)
+            browser = await read_status_until(
+                lambda found: [each["subscriptions"] for each in found["sessions"]] == [[CART]]
+            )
+            (tab,) = browser["tabs"]
+            assert (tab["resources"], tab["templates"], tab["prompts"]) == (1, 1, 1)
+        await read_status_until(lambda found: not found["sessions"])
+
+
+async def read_status_until(is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Follow `mcpb status` until its first browser is as expected."""
+    command = [sys.executable, "-m", "bridge", "status", "--json", "--watch"]
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(partial(trio.run_process, command, stdout=subprocess.PIPE, check=False))
+        received = b""
+        async for data in process.stdout:
+            received += data
+            *lines, received = received.split(b"\n")
+            for line in lines:
+                browser: dict[str, Any] = json.loads(line)["browsers"][0]
+                if is_so(browser):
+                    nursery.cancel_scope.cancel()
+                    return browser
+    raise AssertionError("mcpb status has ended")

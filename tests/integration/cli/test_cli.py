@@ -383,6 +383,9 @@ async def test_status_shows_browsers_tabs_tools_and_clients(shop: SimulatedBrows
         "  http://localhost:8123 · tab 1  “Shop” • Active",
         f"    {GET_CART}",
         "  clients: none",
+        "",
+        "What sites offer",
+        "  http://localhost:8123  1 tool",
     ]
     found = json.loads((await run("status", "--json")).output)
     assert (found["ready"], found["missing"]) == (True, "")

@@ -35,7 +35,7 @@ from bridge.frontends.http.authorization import Authorization
 from bridge.frontends.http.status_page.html import PageContent, make_element, status_page
 from bridge.frontends.http.status_page.page_routes import StatusPage
 from bridge.frontends.http.status_page.sign_in import COOKIE_S, LINK_S, SignIn
-from bridge.frontends.http.status_page.updates import PING_S, SHOWN_TOOLS, StatusUpdates
+from bridge.frontends.http.status_page.updates import PING_S, SHOWN_CALLS, SHOWN_TOOLS, StatusUpdates
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import FinishedCall, Site
 from bridge.hub.client_session import Session
@@ -192,6 +192,30 @@ async def test_calls_of_all_bridges_are_there_the_newest_first(page: Page, short
     assert text.index("checkout timed out") < text.index("getCart ok")
     assert "10 s have passed; it may have run" in text
     log.close()
+
+
+async def test_offers_of_sites_subscriptions_and_requests_of_pages_are_there(
+    page: Page, short_tmp: Path
+) -> None:
+    client = msgspec.structs.replace(CLAUDE, subscriptions=["cart://1", EVIL])
+    offered = msgspec.structs.replace(
+        defined(1), resources=[msgspec.Raw(b'{"uri":"cart://1","name":"Cart"}')] * 2, prompts=[]
+    )
+    page.transport.connect("h1", wire.Tabs(tabs=[tab(1, title="Tea")]), offered)
+    clients = [wire.Client(connection="c", pid=4711, version="0.2.0", sessions=[client])]
+    page.transport.announce("h1", wire.HostClients(clients=clients))
+    log = AuditLog(short_tmp / "state", with_arguments=False)
+    kinds: Any = {"kind": "sampling"}
+    request = called("sampling/createMessage", "not_allowed", **kinds)
+    for record in (request, *(called() for _ in range(SHOWN_CALLS))):
+        log.write_record(record)
+    log.close()
+    text = page.shown().text
+    assert "Tea https://shop.example · tab 1 · 1 resource" in text
+    assert "What sites offer https://shop.example 1 resource" in text
+    assert "Subscribed to cart://1 Subscribed to <script>alert(1)</script>" in text
+    assert "Requests of pages" in text
+    assert "sampling sampling/createMessage not allowed 250 ms claude-code https://shop.example tab 1" in text
 
 
 async def test_a_call_of_this_process_is_there_while_it_runs(page: Page) -> None:

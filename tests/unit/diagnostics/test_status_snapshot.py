@@ -15,6 +15,7 @@ from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
 from bridge.hub.client_session import ListForm
+from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
@@ -22,6 +23,7 @@ from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 from native_host.system.problem import Problem
+from page_resources import CART, page
 
 GOLDEN = Path(__file__).parents[2] / "data/output"
 GET_CART = "website_tool_shop_example_tab1_getCart"
@@ -92,6 +94,9 @@ async def test_a_tab_has_its_number_its_tools_and_what_stands_out_about_it(
         "paused": True,
         "pausedBy": "https://shop.example",
         "tools": [GET_CART],
+        "resources": 0,
+        "templates": 0,
+        "prompts": 0,
         "notices": [],
         "servers": [],
     }
@@ -138,7 +143,14 @@ async def test_clients_are_named_with_version_process_session_and_whether_they_a
     browser = found(router)["browsers"][0]
     assert browser["clients"] == ["Claude Code"]
     assert browser["sessions"] == [
-        {"id": CLAUDE.id, "title": "Claude Code", "version": "2.1", "pid": 4711, "paused": True}
+        {
+            "id": CLAUDE.id,
+            "title": "Claude Code",
+            "version": "2.1",
+            "pid": 4711,
+            "paused": True,
+            "subscriptions": [],
+        }
     ]
     assert "    Claude Code 2.1  pid 4711  session 5e551011  paused" in text(router)
 
@@ -150,6 +162,68 @@ async def test_a_connection_that_names_no_session_is_no_client(
     transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client()]))
     assert found(router)["browsers"][0]["sessions"] == []
     assert "  clients: none" in text(router)
+
+
+# ── Resources, prompts, subscriptions, requests of pages ────────────────────────────────────────────────────
+
+
+ORDER = {"uriTemplate": "order://{id}", "name": "Order"}
+PAY = {"name": "pay"}
+
+
+def count(site: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(site[kind] for kind in ("tools", "resources", "templates", "prompts"))
+
+
+async def test_entries_of_each_kind_are_counted_by_tab_and_by_site(
+    router: Router, transport: PlayedTransport
+) -> None:
+    framed = page(2, CART, origin="https://pay.example", frame_id=3)
+    transport.connect("h1", wire.Tabs(tabs=[tab(1), tab(2, ordinal=2)]), page(1, CART, ORDER, PAY))
+    transport.announce("h1", page(2, CART), framed, tools(1, "getCart", frame_id=9))
+    status = found(router)
+    first, second = status["browsers"][0]["tabs"]
+    assert (len(first["tools"]), *count({**first, "tools": 0})) == (1, 0, 1, 1, 1)
+    assert (second["tools"], second["resources"]) == ([], 2)
+    assert {site["origin"]: count(site) for site in status["sites"]} == {
+        "https://pay.example": (0, 1, 0, 0),
+        "https://shop.example": (1, 2, 1, 1),
+    }
+    assert "  https://shop.example  1 tool, 2 resources, 1 template, 1 prompt" in text(router)
+
+
+@pytest.mark.parametrize(
+    ("terms", "counts"),
+    [
+        (Terms(pages=PageSettings(resources="off")), [(0, 0, 0, 1)]),
+        (Terms(pages=PageSettings(prompts="off")), [(0, 1, 1, 0)]),
+        (Terms(policy=Policy(PolicyRules(deny=("shop.example",)))), []),
+    ],
+)
+async def test_what_clients_may_not_use_is_not_counted(
+    transport: PlayedTransport, terms: Terms, counts: list[tuple[int, ...]]
+) -> None:
+    router = Router(transport, terms=terms)
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), page(1, CART, ORDER, PAY))
+    assert [count(site) for site in found(router)["sites"]] == counts
+
+
+async def test_subscriptions_stand_below_their_client(router: Router, transport: PlayedTransport) -> None:
+    session = msgspec.structs.replace(CLAUDE, subscriptions=["cart://1", "a\nb\x1b[2J"])
+    transport.connect("h1", wire.Tabs(tabs=[]), wire.HostClients(clients=[client(session)]))
+    assert found(router)["browsers"][0]["sessions"][0]["subscriptions"] == ["cart://1", "a b [2J"]
+    lines = text(router)
+    shown = lines.index("    Claude Code 2.1  pid 4711  session 5e551011")
+    assert lines[shown + 1 : shown + 3] == ["      subscribed to cart://1", "      subscribed to a b [2J"]
+
+
+async def test_requests_of_pages_have_a_section_of_their_own(router: Router) -> None:
+    request = {**CALL, "kind": "sampling", "tool": "", "name": "sampling/createMessage", "outcome": "ok"}
+    status = make_status(router, NoProblems(), LocalState(page_requests=[request]))
+    assert (status["calls"], status["pageRequests"]) == ([], [request])
+    heading, line = list(as_text(status))[-2:]
+    assert heading == "Recent requests of pages to models and clients"
+    assert "sampling sampling/createMessage  https://shop.example tab 1  ok" in line
 
 
 async def test_paused_sites_are_named_also_when_no_tab_of_theirs_is_open(
@@ -303,7 +377,7 @@ async def test_a_server_is_shown_with_its_clients_and_whether_it_needs_a_token(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client(CLAUDE, pid=7)]))
-    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False}
+    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False, "startedAt": 1.0}
     others = [{**server, "auth": "same-user"}, {**server, "is_exposed": True}]
     status = make_status(router, NoProblems(), LocalState(servers=[server, *others]))
     assert status["servers"][0] == {
@@ -313,7 +387,7 @@ async def test_a_server_is_shown_with_its_clients_and_whether_it_needs_a_token(
         "exposed": False,
         "clients": 1,
     }
-    assert list(as_text(status))[-3:] == [
+    assert [line for line in as_text(status) if line.startswith("mcpb serve")] == [
         "mcpb serve  http://localhost:3456/ · pid 7 · 1 client · needs a token",
         'mcpb serve  http://localhost:3456/ · pid 7 · 1 client · no token needed (auth = "same-user")',
         f"mcpb serve  http://localhost:3456/ · pid 7 · 1 client · needs a token · {EXPOSED}",

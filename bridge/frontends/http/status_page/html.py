@@ -37,6 +37,8 @@ _TRANSPORTS = {
     "sse": "HTTP with SSE",
     "channel": "Claude in Chrome's socket",
 }
+_OTHER_KINDS = ("resource", "template", "prompt")
+"""What a page may offer beside tools."""
 _KINDS = {"ok": "good", "tool_error": "poor", "cancelled": "quiet", "running": "live"}
 
 
@@ -108,10 +110,17 @@ def format_content(content: PageContent) -> Html:
         make_element("p", _format_summary(found), id="summary") if found["browsers"] else None,
         make_element(
             "div",
-            make_element("div", _format_calls(content), _format_tools(content), class_="main"),
+            make_element(
+                "div",
+                _format_calls(content),
+                _format_page_requests(content.status),
+                _format_tools(content),
+                class_="main",
+            ),
             make_element(
                 "div",
                 _format_clients(content),
+                _format_sites(found),
                 _paused_sites(found),
                 _format_approvals(content),
                 class_="side",
@@ -202,7 +211,7 @@ def _format_calls(content: PageContent) -> Html:
     return _make_section("calls", "Calls", [running if content.running else None, listed, more or empty])
 
 
-def _format_call(line: Mapping[str, Any]) -> Html:
+def _format_call(line: Mapping[str, Any], kind: str = "call") -> Html:
     when, client, tool, where, outcome, duration, detail = audit_rows.format_row(line)
     around = [make_element("span", text) for text in (client, where, detail) if text]
     return make_element(
@@ -212,9 +221,17 @@ def _format_call(line: Mapping[str, Any]) -> Html:
         make_element("span", outcome.replace("_", " "), class_=f"outcome {_KINDS.get(outcome, 'bad')}"),
         make_element("span", duration, class_="duration"),
         make_element("p", around, class_="around"),
-        id=f"call-{hashlib.blake2b(msgspec.json.encode(line), digest_size=8).hexdigest()}",
+        id=f"{kind}-{hashlib.blake2b(msgspec.json.encode(line), digest_size=8).hexdigest()}",
         class_="call",
     )
+
+
+def _format_page_requests(found: Mapping[str, Any]) -> Html | None:
+    """Return what pages have asked of models and clients."""
+    if not found["pageRequests"]:
+        return None
+    requests = [_format_call(line, "request") for line in reversed(found["pageRequests"])]
+    return _make_section("requests", "Requests of pages", [make_element("ol", requests)])
 
 
 # ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────
@@ -282,7 +299,11 @@ def _format_tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: Pag
         make_element(
             "div",
             make_element("h4", tab["title"] or tab["origin"], " ", badges),
-            make_element("p", f"{tab['origin']} · tab {tab['tab']}", class_="facts"),
+            make_element(
+                "p",
+                " · ".join([tab["origin"], f"tab {tab['tab']}", *_list_offers(tab, *_OTHER_KINDS)]),
+                class_="facts",
+            ),
             _pause_button(
                 "site",
                 tab["pausedBy"] or tab["origin"],
@@ -300,6 +321,11 @@ def _format_tab(browser: Mapping[str, Any], tab: Mapping[str, Any], content: Pag
         id=f"tab-{browser['host']}-{tab['tabId']}",
         class_="tab",
     )
+
+
+def _list_offers(offers: Mapping[str, Any], *kinds: str) -> list[str]:
+    """Return the counts of what a tab or a site offers, without zeros."""
+    return [_format_count(count, kind) for kind in kinds if (count := offers[f"{kind}s"])]
 
 
 def _cached_tools(content: PageContent) -> Html | None:
@@ -390,10 +416,27 @@ def _format_client(session: Mapping[str, Any], transports: Mapping[str, str]) ->
         "li",
         make_element("h3", session["title"], " ", badge),
         make_element("p", " · ".join(filter(None, facts)), class_="facts"),
+        [make_element("p", f"Subscribed to {uri}", class_="facts") for uri in session["subscriptions"]],
         _pause_button("session", session["id"], session["title"], is_paused=session["paused"]),
         id=f"client-{session['id']}",
         class_="head",
     )
+
+
+def _format_sites(found: Mapping[str, Any]) -> Html | None:
+    """Return the number of entries of each kind that each site offers."""
+    if not found["sites"]:
+        return None
+    listed = [
+        make_element(
+            "li",
+            make_element("h3", site["origin"]),
+            make_element("p", " · ".join(_list_offers(site, "tool", *_OTHER_KINDS)), class_="facts"),
+            id=f"offers-{site['origin']}",
+        )
+        for site in found["sites"]
+    ]
+    return _make_section("sites", "What sites offer", [make_element("ul", listed)])
 
 
 def _paused_sites(found: Mapping[str, Any]) -> Html | None:

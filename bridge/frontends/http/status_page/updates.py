@@ -14,10 +14,12 @@ from bridge.diagnostics.connection_problem import Problems
 from bridge.diagnostics.status_snapshot import LocalState, Rules, find_tools, make_status, running_calls
 from bridge.frontends.http.status_page.html import PageContent
 from bridge.hub.router import Router
-from bridge.state.audit_reader import Filter, Follower
+from bridge.state.audit_reader import SCANNED_CALLS, Filter, Follower, is_page_request
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 
 SHOWN_CALLS = 50
+SHOWN_REQUESTS = 10
+"""Requests of pages."""
 SHOWN_TOOLS = 200
 """Limit of tools that the page shows; a search finds the others."""
 POLL_INTERVAL_S = 0.5
@@ -48,6 +50,7 @@ class StatusUpdates:
         self._transports = transports
         self._rules = rules
         self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
+        self._page_requests: deque[dict[str, Any]] = deque(maxlen=SHOWN_REQUESTS)
         self._call_count = 0
         self._follower: Follower | None = None
 
@@ -55,7 +58,8 @@ class StatusUpdates:
         """Return the current content of the page."""
         self._read_calls()
         query = query[:_MAX_QUERY]
-        found = make_status(self._router, self._links, LocalState(list(self._calls), rules=self._rules()))
+        local = LocalState(list(self._calls), rules=self._rules(), page_requests=list(self._page_requests))
+        found = make_status(self._router, self._links, local)
         approvals, problem = self._read_approvals()
         found["problems"] += [problem] if problem else []
         running = running_calls(self._router, trio.current_time(), time.time())
@@ -92,6 +96,7 @@ class StatusUpdates:
             self._call_count,
             self._router.running_calls(),
             self._router.catalog.version,
+            self._router.documents.version,
             registry.version_of_tabs,
             [(browser.host, browser.is_live, browser.clients) for browser in browsers],
             registry.pauses.changes,
@@ -111,9 +116,11 @@ class StatusUpdates:
 
     def _read_calls(self) -> None:
         try:
-            self._follower = self._follower or Follower(self._state, SHOWN_CALLS, Filter())
+            self._follower = self._follower or Follower(self._state, SCANNED_CALLS, Filter())
             for line in self._follower.read_new():
                 self._calls.append(line)
+                if is_page_request(line):
+                    self._page_requests.append(line)
                 self._call_count += 1
         except OSError:
             return  # `mcpb audit` reports the cause
