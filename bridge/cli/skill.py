@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,8 @@ read_page is rarely needed again.
 - Exit status 1: the output says why. Not connected: `mcpb doctor`.
 - Pages' own tools, and {others}: `mcpb tools --session shop`, again after a page has changed its tools.
 
-Tools, with optional arguments in brackets; tabId= chooses one of several tabs:
+Tools, with optional arguments in brackets (examples: `mcpb skill --examples`); tabId= chooses one of \
+several tabs:
 
 {tools}
 """
@@ -50,11 +53,17 @@ _OMITTED = {"tabId", "difference", "save_to_disk"}
     metavar="DIR",
     help="With --install: the directory of skills of another agent.",
 )
-def skill(*, is_installed: bool, directory: Path | None) -> None:
+@click.option("--examples", "shows_examples", is_flag=True, help="Print an example of each tool instead.")
+def skill(*, is_installed: bool, directory: Path | None, shows_examples: bool) -> None:
     """Print SKILL.md, which teaches an agent with a shell to use `mcpb call`."""
     from install.skill_file import SkillError, skills_directory, write_skill
     from native_host.system.home_layout import mcpb_home
 
+    if shows_examples:
+        if is_installed or directory:
+            raise click.UsageError("--examples cannot be combined with --install or --directory.")
+        click.echo(format_examples(), nl=False)
+        return
     if not is_installed:
         if directory:
             command = format_command("skill --install --directory DIR")
@@ -75,6 +84,21 @@ def format_skill() -> str:
     tools = [each.definition for each in read_definitions() if each.listed == "core"]
     others = [each.name for each in read_definitions() if each.name in _ALSO]
     return _TEXT.format(others=", ".join(others), tools="\n".join(map(_format_tool, tools)))
+
+
+def format_examples() -> str:
+    """Return a command line for each tool of mcpb, one per line."""
+    from bridge.browser_tools.tool_examples import EXAMPLES
+
+    return "".join(
+        f"mcpb call {' '.join([name, *map(_format_pair, given.items())])}\n"
+        for name, given in EXAMPLES.items()
+    )
+
+
+def _format_pair(pair: tuple[str, Any]) -> str:
+    name, value = pair
+    return shlex.quote(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
 
 
 def _format_tool(tool: Mapping[str, Any]) -> str:

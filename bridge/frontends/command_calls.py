@@ -73,7 +73,7 @@ class CommandCalls:
         if request.name not in self._listed:
             await self.list_tools()
         schemas = self._current_schemas(request.name)
-        parsed = {key: _parse_value(text, schemas.get(key)) for key, text in request.texts}
+        parsed = {key: parse_value(text, schemas.get(key)) for key, text in request.texts}
         arguments = Arguments.of({**request.arguments, **parsed})
         try:
             result = await self._router.call(self._session, request.name, arguments, observer)
@@ -149,7 +149,7 @@ def argument_schemas(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _parse_value(text: str, schema: Any) -> Any:
+def parse_value(text: str, schema: Any) -> Any:
     """JSON where it is JSON, else the text; always the text where the tool wants one."""
     if isinstance(schema, dict) and schema.get("type") == "string":
         return text

@@ -10,15 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+import jsonschema_rs
 import msgspec
 import pytest
 
+from bridge.browser_tools import tool_examples
+from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.browser_tools.tool_runner import all_tools
 from bridge.browser_tools.tools.batch import BrowserBatch
 from bridge.browser_tools.tools.shortcuts import make_steps, parse_values
 from bridge.config.shortcuts_file import read_shortcuts
 from bridge.diagnostics.browser_checks import ObservedBrowser, SeenTab
 from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
+from bridge.hub.meta_tools import TOOLS as META_TOOLS
 from bridge.state.site_approvals import Approvals
 from install.checks.existing_channel import Channel, ChannelClient
 from install.checks.other_hosts import OtherHost
@@ -189,6 +193,20 @@ def example(kind: str, document: str = DOCUMENT) -> str:
 def test_the_table_names_every_tool_and_no_other() -> None:
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", DOCUMENT, re.MULTILINE)
     assert sorted(re.findall(r"[a-z_]+", " ".join(rows))) == sorted(TOOLS)
+
+
+def test_each_tool_has_an_example_that_its_schema_accepts() -> None:
+    schemas = {tool["name"]: tool["inputSchema"] for tool in META_TOOLS}
+    schemas |= {each.name: each.definition["inputSchema"] for each in read_definitions()}
+    examples = [json.loads(line) for line in example("jsonl").splitlines()]
+    assert {each["name"]: each["arguments"] for each in examples} == tool_examples.EXAMPLES
+    assert list(tool_examples.EXAMPLES) == list(schemas)
+    for name, arguments in tool_examples.EXAMPLES.items():
+        jsonschema_rs.validate(schemas[name], arguments)
+        unknown = arguments.keys() - schemas[name].get("properties", {}).keys()
+        assert not unknown or TOOLS[name].input_type.unlisted, name
+        if name in TOOLS:
+            msgspec.convert(arguments, TOOLS[name].input_type)
 
 
 def test_the_shortcut_can_be_used(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from bridge.browser_tools.tool_definitions import read_definitions
+from bridge.browser_tools.tool_examples import EXAMPLES
 from bridge.cli.group import main
+from bridge.frontends.command_calls import parse_value
+from bridge.hub.meta_tools import TOOLS
 from install.cli import uninstall_native_host
 
 MAX_CHARS = 2550
@@ -41,6 +45,20 @@ def test_the_skill_has_every_core_tool_with_its_required_arguments() -> None:
     for name, schema in core.items():
         needed = {*schema.get("required", ())} - {"tabId"}
         assert needed <= {word.partition("=")[0] for word in usages[name].split()}
+
+
+def test_an_example_of_each_tool_is_printed_as_a_command_with_its_arguments() -> None:
+    schemas = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
+    schemas |= {each.name: each.definition["inputSchema"] for each in read_definitions()}
+    printed = [shlex.split(line) for line in skill("--examples").output.splitlines()]
+    assert all(words[:2] == ["mcpb", "call"] for words in printed)
+    assert sorted(name for _, _, name, *_ in printed) == sorted(schemas)
+    for _, _, name, *pairs in printed:
+        properties = schemas[name].get("properties", {})
+        texts = dict(pair.split("=", 1) for pair in pairs)
+        given = {key: parse_value(text, properties.get(key)) for key, text in texts.items()}
+        assert given == EXAMPLES[name]
+    assert skill("--examples", "--install").exit_code == 2
 
 
 def test_the_skill_is_installed_where_claude_code_finds_it(home: Path) -> None:
