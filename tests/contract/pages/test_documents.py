@@ -177,6 +177,32 @@ def test_a_rule_names_tests_and_places_that_are_there(rule: Rule) -> None:
     assert (bool(rule.where), bool(rule.tests)) == (rule.decision not in NOT_OURS,) * 2
 
 
+# ── docs/UNTRUSTED.md ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def texts_for_models() -> Iterator[list[str]]:
+    """The cells of each row about a text: text, mark, limit, setting, where, test."""
+    for line in (DOCS / "UNTRUSTED.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and len(cells) == 6 and cells[-1] != "test":
+            yield cells
+
+
+def test_the_page_lists_texts_under_each_heading() -> None:
+    text = (DOCS / "UNTRUSTED.md").read_text()
+    assert text.count("| text | mark | limit | switched off by | where | test |") == text.count("\n## ") - 1
+    assert len(list(texts_for_models())) > 30
+
+
+@pytest.mark.parametrize("cells", list(texts_for_models()), ids=lambda cells: cells[0][:50])
+def test_each_text_that_reaches_a_model_has_its_mark_code_and_test(cells: list[str]) -> None:
+    where, tests = quoted(cells[4]), quoted(cells[5])
+    assert [named for named in (*where, *tests) if not is_there(named)] == []
+    assert where
+    assert tests
+    assert all(named.startswith("tests/") for named in tests)
+
+
 # ── docs/BROWSER_TOOLS.md ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -232,7 +258,7 @@ def test_the_approvals_of_the_configuration_can_be_used(tmp_path: Path) -> None:
     assert not approvals.has("https://tea.example", "act", "any")
 
 
-@pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md"])
+@pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md", "UNTRUSTED.md"])
 def test_its_links_lead_somewhere(document: str) -> None:
     for name, anchor in re.findall(r"\]\(([A-Z_]*(?:\.md)?)#([a-z0-9-]+)\)", (DOCS / document).read_text()):
         headings = re.findall(r"^#+ (.*)$", (DOCS / (name or document)).read_text(), re.MULTILINE)
