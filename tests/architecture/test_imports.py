@@ -177,6 +177,13 @@ def test_sans_io_modules_import_nothing_that_waits_reads_or_tells_the_time() -> 
     assert found == WITH_IO.keys()
 
 
+def test_nothing_that_a_client_calls_imports_subprocess() -> None:
+    """No tool, resource or prompt runs a command."""
+    called = ["bridge/hub", "bridge/browser_tools", "bridge/mcp_session"]
+    paths = {name: path for name, path in sources().items() if is_below_any(name, called)}
+    assert [name for name, path in paths.items() if "subprocess" in top_level_imports(path)] == []
+
+
 def test_every_module_has_a_docstring() -> None:
     written = {name: path for name, path in sources().items() if path.stat().st_size}
     assert [name for name, path in written.items() if not ast.get_docstring(parse(path))] == []

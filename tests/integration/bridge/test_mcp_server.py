@@ -66,6 +66,13 @@ async def test_the_server_says_that_its_list_changes_and_what_browsers_add(
     assert session.client.name == "by hand"
 
 
+@pytest.mark.parametrize("era", ["handshake", "2026"])
+async def test_tasks_are_not_offered(client: McpLines, era: str) -> None:
+    with trio.fail_after(SOON_S):
+        hello = await begin(client, era)
+    assert not {"tasks", "extensions"} & set(hello["capabilities"])
+
+
 def browser_of(hello: dict[str, Any]) -> Any:
     return hello["capabilities"]["experimental"]["browser"]
 
