@@ -391,7 +391,7 @@ class Catalog:
         for place, tool in placed.items():
             entry, name = known.get(place), self._namer.name_of(place)
             if entry is None or entry.tool is not tool or entry.name != name:
-                entry = self._live_entry(name, Offer(browser, tab.tab_id, frame, tool), host_refusal)
+                entry = self._live_entry(name, place, Offer(browser, tab.tab_id, frame, tool), host_refusal)
             entries[place] = entry
         mark = self._profiles.mark_of(browser.profile)
         return DocumentTools(browser, frame, frame.tools, tab.ordinal, tab.origin, mark, entries)
@@ -416,13 +416,13 @@ class Catalog:
         self._by_identity[identity] = entry
         self._by_form.setdefault(entry.form, {})[identity] = entry
 
-    def _live_entry(self, name: str, offer: Offer, host_refusal: str) -> LiveEntry:
+    def _live_entry(self, name: str, place: Place, offer: Offer, host_refusal: str) -> LiveEntry:
         """Make an entry. A frame needs permission for its own site and for the page around it."""
         origin = offer.frame.origin
         refusal = host_refusal or self._policy.find_refusal(origin, offer.tool)
         own_words = self._policy.description_of(origin, offer.tool.name)
         form = self._name_without_tab(origin, offer.tool.name)
-        return LiveEntry(name, offer.tool, origin, refusal, own_words, form, offer)
+        return LiveEntry(name, offer.tool, origin, refusal, own_words, form, offer, place)
 
     def _sort_store(self) -> set[str]:
         """Sort the cached tools by name without a tab; return the names whose tools changed."""

@@ -14,6 +14,9 @@ from bridge.hub.audit_records import Site
 from bridge.hub.cached_tools import CachedToolRow
 from bridge.hub.client_session import ToolBinding, ToolIdentity
 from bridge.hub.page_tool import PageTool
+from bridge.hub.primitives.document_names import DocumentPlace, plain_name
+from bridge.hub.primitives.page_resource import is_uri
+from bridge.hub.primitives.resource_catalog import uri_of_name
 from bridge.hub.public_names import Place
 from bridge.hub.registry import Browser, Frame, Offer
 from bridge.hub.tool_definition import (
@@ -125,12 +128,16 @@ class Entry(ABC):
     @cached_property
     def own_definition(self) -> ToolJson:
         """The part of the definition that depends on the tool alone, with texts up to MAX_TOOL_BYTES."""
-        shown = with_texts(self.name, self.tool.raw, self.origin, self._describe_tool())
+        shown = with_texts(self.name, self.tool.raw, self.origin, self._describe_tool(), self._rename_uri)
         return shown if shown.size <= MAX_TOOL_BYTES else self._without_texts
 
     @cached_property
     def _without_texts(self) -> ToolJson:
         return without_texts(self.name, self.tool.raw, self.origin, self.own_words or TEXTS_LEFT_OUT)
+
+    def _rename_uri(self, own_uri: str) -> str:
+        """Return the URI under which clients read a resource of the tool's page."""
+        return own_uri
 
     def _describe_tool(self) -> str:
         return format_page_text(self.tool.description, self.own_words)
@@ -141,6 +148,8 @@ class LiveEntry(Entry):
     """A tool that a page offers now."""
 
     offer: Offer
+    named_at: Place
+    """Everything that its name depends on."""
 
     @property
     def tab_title(self) -> str:
@@ -174,6 +183,14 @@ class LiveEntry(Entry):
     def site(self) -> Site:
         """See `Entry`."""
         return site_of(self.offer.browser, self.origin, self.offer.tab_id)
+
+    def _rename_uri(self, own_uri: str) -> str:
+        # A document that shares its tab and domain with another one has also had this name.
+        at = self.named_at
+        place = DocumentPlace(
+            at.profile, at.browser_pid, at.tab_id, at.frame_id, at.ordinal, at.origin, at.mark
+        )
+        return uri_of_name(plain_name(place), own_uri) if is_uri(own_uri) else own_uri
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ sanitized. Other members pass byte for byte, those unknown to MCP as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -86,14 +87,22 @@ class ToolJson(NamedTuple):
         return len(self.before) + len(self.behind)
 
 
-def with_texts(name: str, definition: bytes, origin: str, words: str) -> ToolJson:
+def with_texts(
+    name: str,
+    definition: bytes,
+    origin: str,
+    words: str,
+    rename_uri: Callable[[str], str] = lambda own_uri: own_uri,
+) -> ToolJson:
     """Return a tool with its texts.
 
     `definition` is a page's valid tool. Texts are sanitized, and titles carry the origin. Decorative members
     that are invalid in MCP are omitted, and so are icons without inline data, which a client would fetch from
-    the page's address. Icons are also omitted where the tool exceeds MAX_TOOL_BYTES with them.
+    the page's address. Icons are also omitted where the tool exceeds MAX_TOOL_BYTES with them. `rename_uri`
+    returns the public URI of the resource that displays the tool's results (MCP Apps).
     """
     members = _sanitize_members(definition, origin)
+    _rename_interface(members, rename_uri)
     shown = _split_at_location(name, origin, words, members)
     if shown.size > MAX_TOOL_BYTES and members.pop("icons", None):
         shown = _split_at_location(name, origin, words, members)
@@ -228,6 +237,19 @@ def edit_meta(shown: _Members) -> None:
         del shown["_meta"]
     elif len(kept) < len(meta):
         shown["_meta"] = kept
+
+
+def _rename_interface(shown: _Members, rename_uri: Callable[[str], str]) -> None:
+    """Replace the `resourceUri` of a tool's `_meta.ui`, if it has one."""
+    if "_meta" not in shown:
+        return
+    meta = shown["_meta"] if isinstance(shown["_meta"], dict) else _members.decode(shown["_meta"])
+    try:
+        interface = _members.decode(meta["ui"])
+        own_uri = msgspec.json.decode(interface["resourceUri"], type=str)
+    except (KeyError, msgspec.ValidationError):
+        return
+    shown["_meta"] = {**meta, "ui": {**interface, "resourceUri": rename_uri(own_uri)}}
 
 
 def is_hiding(name: str, value: Raw) -> bool:

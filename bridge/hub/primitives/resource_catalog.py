@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bridge.hub.client_session import Session
-from bridge.hub.primitives.document_names import TOP_FRAME
+from bridge.hub.primitives.document_names import TOP_FRAME, DocumentName
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments, best_document
 from bridge.hub.primitives.page_resource import PageResource, UriTemplate, is_uri
 from bridge.hub.primitives.pagination import PAGE_RANK, Key
@@ -179,7 +179,12 @@ class ResourceCatalog:
 
 def public_uri(document: PageDocument, own_uri: str) -> str:
     """Return the public URI of a page's own URI or URI template."""
-    return f"{_UI_PAGE if own_uri.startswith(_UI) else _PAGE}{document.name}/{own_uri}"
+    return uri_of_name(document.name, own_uri)
+
+
+def uri_of_name(name: DocumentName, own_uri: str) -> str:
+    """Return the public URI of a URI of the document with a name."""
+    return f"{_UI_PAGE if own_uri.startswith(_UI) else _PAGE}{name}/{own_uri}"
 
 
 def _make_index(documents: PageDocuments) -> _Index:

@@ -377,7 +377,13 @@ async def test_a_server_is_shown_with_its_clients_and_whether_it_needs_a_token(
     router: Router, transport: PlayedTransport
 ) -> None:
     transport.connect("h1", *one_page("getCart"), wire.HostClients(clients=[client(CLAUDE, pid=7)]))
-    server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False, "startedAt": 1.0}
+    server = {
+        "pid": 7,
+        "url": "http://localhost:3456/",
+        "auth": "token",
+        "is_exposed": False,
+        "startedAt": 1.0,
+    }
     others = [{**server, "auth": "same-user"}, {**server, "is_exposed": True}]
     status = make_status(router, NoProblems(), LocalState(servers=[server, *others]))
     assert status["servers"][0] == {

@@ -1,11 +1,16 @@
 """Public URIs of pages' resources: where each resource is, and what a URI means."""
 
+import json
+
+import msgspec
 import pytest
 
 from bridge.errors import CallError, format_request_error
+from bridge.hub.catalog import Catalog
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.public_names import ProfileMarks, ProfileRow
+from bridge.hub.tool_definition import MAX_TOOL_BYTES
 from fake_transport import announce, tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -31,6 +36,41 @@ def test_a_resource_is_listed_under_its_tab_and_says_where_it_lives() -> None:
     assert cart["description"].endswith("The page says: Everything in it")
     (order,) = pages.listed("uriTemplate")
     assert order["uriTemplate"] == "mcpb://page/shop.example/tab1/order://{id}"
+
+
+def definition_with(meta: str) -> wire.FrameTools:
+    raw = msgspec.Raw(f'{{"name":"show","_meta":{meta}}}'.encode())
+    return msgspec.structs.replace(page(1, {"uri": "ui://widget/a", "name": "Widget"}), tools=[raw])
+
+
+def test_the_interface_of_a_tool_has_the_uri_under_which_it_is_listed() -> None:
+    pages = Pages(tabs(tab(1)), definition_with('{"ui":{"resourceUri":"ui://widget/a","x":1.0},"y":[1.0]}'))
+    (entry,) = Catalog(pages.registry).all_entries()
+    assert json.loads(entry.format_definition(MAX_TOOL_BYTES))["_meta"] == {
+        "ui": {"resourceUri": pages.listed()[0]["uri"], "x": 1.0},
+        "y": [1.0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("uri", "public"),
+    [
+        ("mcpb://tab/3/text", "mcpb://page/shop.example/tab1/mcpb://tab/3/text"),
+        ("ui://page/bank.example/tab2/x", "ui://page/shop.example/tab1/ui://page/bank.example/tab2/x"),
+        ("no uri", "no uri"),
+    ],
+)
+def test_the_interface_of_a_tool_is_never_another_site_s_or_mcpb_s(uri: str, public: str) -> None:
+    pages = Pages(tabs(tab(1)), definition_with(json.dumps({"ui": {"resourceUri": uri}})))
+    (entry,) = Catalog(pages.registry).all_entries()
+    assert json.loads(entry.format_definition(MAX_TOOL_BYTES))["_meta"]["ui"]["resourceUri"] == public
+
+
+@pytest.mark.parametrize("meta", ['{"ui":null}', '{"ui":{"resourceUri":5}}', '{"ui":[1.0]}', '{"ui":{}}'])
+def test_a_malformed_interface_passes(meta: str) -> None:
+    pages = Pages(tabs(tab(1)), definition_with(meta))
+    (entry,) = Catalog(pages.registry).all_entries()
+    assert f'"_meta":{meta}'.encode() in entry.format_definition(MAX_TOOL_BYTES)
 
 
 def test_the_scheme_ui_stays_in_front() -> None:
