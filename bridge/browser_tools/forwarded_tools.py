@@ -31,7 +31,7 @@ from bridge.browser_tools.tools import file_upload, navigate
 from bridge.browser_tools.tools.computer_action import Computer
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.primitives.server_request import ServerRequest
+from bridge.hub.primitives.server_request import FORMS, ClientSupport, ServerRequest
 from bridge.hub.registry import Browser
 from bridge.hub.transport import CallObserver, TabAddress
 from native_host.protocol import wire
@@ -336,18 +336,17 @@ async def _send_call(
 
 def _make_observer(context: CallContext) -> CallObserver:
     """Our caller, to whom its questions are put; no limit of a call counts the time that this takes."""
-    send = context.prompts.caller.on_request
-    if send is None:
-        return context.prompts.caller
+    caller = context.prompts.caller
+    support = FORMS if caller.supports_elicitation else ClientSupport()
 
     async def ask_patiently(request: ServerRequest) -> bytes:
-        if not isinstance(request, wire.ElicitConfirmation) or request.mode != "form":
-            raise CallError(Code.METHOD_NOT_FOUND, "only forms are passed on", handed=False)
+        support.check(request)
+        assert isinstance(request, wire.ElicitConfirmation)
         shown = single_line(request.message, _MAX_QUESTION)  # a page may have written the address in it
         with context.prompts.pause_clock():
-            return await send(msgspec.structs.replace(request, message=shown))
+            return await caller.on_request(msgspec.structs.replace(request, message=shown))
 
-    return msgspec.structs.replace(context.prompts.caller, on_request=ask_patiently)
+    return msgspec.structs.replace(caller, on_request=ask_patiently, support=support)
 
 
 class _Result(msgspec.Struct, rename="camel"):

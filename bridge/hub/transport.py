@@ -73,11 +73,17 @@ OnElicited = Callable[[str], None]
 """Notifies the client that the elicitation with this id (mode `url`) is complete. It does not raise."""
 
 
+async def reject_request(request: ServerRequest) -> bytes:
+    """Reject a request: the client supports none. An `OnRequest`."""
+    ClientSupport().check(request)
+    raise AssertionError("each request needs a capability")
+
+
 class CallObserver(msgspec.Struct, frozen=True):
     """Callbacks of one request, for messages that precede its response."""
 
     on_progress: OnProgress | None = None
-    on_request: OnRequest | None = None
+    on_request: OnRequest = reject_request
     support: ClientSupport = ClientSupport()
     """Requests that `on_request` sends."""
     on_elicited: OnElicited | None = None
@@ -87,7 +93,7 @@ class CallObserver(msgspec.Struct, frozen=True):
     @property
     def supports_elicitation(self) -> bool:
         """Return whether the client shows forms to its user."""
-        return self.on_request is not None and self.support.elicitation
+        return self.support.elicitation
 
 
 NO_OBSERVER = CallObserver()

@@ -109,12 +109,10 @@ class PendingRequest(ABC):
         """Open a request to the client; the timeout is suspended while any is open.
 
         Raises:
-            CallError: the client does not support it, or too many are open.
+            CallError: too many are open.
         """
-        self._observer.support.check(request)
-        if self._observer.on_request is None:
-            raise CallError(Code.METHOD_NOT_FOUND, "this MCP client takes no requests now", handed=False)
-        if len(self._server_requests) >= MAX_OPEN or raw_id in self._server_requests:
+        wanted = [each for each in self._server_requests.values() if not each.is_withdrawn]
+        if len(wanted) >= MAX_OPEN or raw_id in self._server_requests:
             text = f"{MAX_OPEN} requests of this call are open: ask again when one is answered"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         if not self._server_requests:
@@ -131,6 +129,7 @@ class PendingRequest(ABC):
         """
         try:
             with opened.scope, trio.move_on_after(SERVER_REQUEST_S):
+                await trio.lowlevel.checkpoint()  # it may have been cancelled before this task began
                 return await opened.on_request(opened.request)
         except CallError:
             raise

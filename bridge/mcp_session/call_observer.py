@@ -15,15 +15,18 @@ from native_host.protocol.wire import Code
 MAX_SERVER_REQUESTS = 20
 """Server requests of one call: its timeout is suspended while one is open."""
 
-Asked = ElicitationRequest | UrlElicitation | SamplingRequest | RootsRequest
-Ask = Callable[[Asked], Awaitable[bytes]]
+ClientFacingRequest = ElicitationRequest | UrlElicitation | SamplingRequest | RootsRequest
+SendRequest = Callable[[ClientFacingRequest], Awaitable[bytes]]
 """Sends a server request in the way of the client's era, and returns what its `read_result` does. It raises a
 CallError if there is no result.
 """
 
 
 def make_observer(
-    support: ClientSupport, ask: Ask, on_progress: OnProgress | None, on_elicited: OnElicited | None = None
+    support: ClientSupport,
+    send: SendRequest,
+    on_progress: OnProgress | None,
+    on_elicited: OnElicited | None = None,
 ) -> CallObserver:
     """Return the observer of one call, which sends the requests that the client supports."""
     if not any(support):
@@ -37,12 +40,12 @@ def make_observer(
             text = f"a call may ask {MAX_SERVER_REQUESTS} times: it has to do without more answers"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         left -= 1
-        return await ask(read_request(request))
+        return await send(read_request(request))
 
     return CallObserver(on_progress, send_request, support, on_elicited)
 
 
-def read_request(request: ServerRequest) -> Asked:
+def read_request(request: ServerRequest) -> ClientFacingRequest:
     """Return the request as the client receives it.
 
     Raises:

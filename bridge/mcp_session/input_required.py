@@ -28,7 +28,7 @@ from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
 from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ClientSupport
 from bridge.hub.transport import CallObserver, OnProgress
-from bridge.mcp_session.call_observer import Asked, make_observer
+from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -46,8 +46,8 @@ class InputRequired(NamedTuple):
     """Suspension of a call: `SuspendedCalls.resume` continues it with this state and its responses."""
 
     state: str
-    requests: Mapping[str, Asked]
-    """By keys; a key is used again once its request has its result."""
+    requests: Mapping[str, ClientFacingRequest]
+    """By keys that no other request of the call has had: a late result must not fit another request."""
 
 
 class Request(NamedTuple):
@@ -118,8 +118,8 @@ class SuspendedCalls:
         if call is None or trio.current_time() >= call.expires_at:
             # The text holds for every unknown state, so that none has to be remembered.
             raise RetryError(
-                "The question is closed: it was answered already, or not answered within "
-                f"{SERVER_REQUEST_S:g} s and its call was cancelled. Its call may have run, and was not "
+                "These requests are closed: they were answered already, or not answered within "
+                f"{SERVER_REQUEST_S:g} s and their call was cancelled. It may have run, and was not "
                 "started again: look at the page before you repeat it, without requestState."
             )
         if not call.request.is_same_as(request):
@@ -137,7 +137,7 @@ class SuspendedCalls:
             self._collect_requests(call)
         return turn
 
-    async def _send_request(self, call: _Call, asked: Asked) -> bytes:
+    async def _send_request(self, call: _Call, asked: ClientFacingRequest) -> bytes:
         if call.is_awaited:
             self._collect_requests(call)
         elif call not in self._suspended.values() or trio.current_time() >= call.expires_at:
@@ -188,7 +188,7 @@ class SuspendedCalls:
 class _OpenRequest:
     """A server request without its result."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ClientFacingRequest) -> None:
         self.asked = asked
         self.opened_at = trio.current_time()
         self.answered = trio.Event()
@@ -203,6 +203,7 @@ class _Call:
         self.open: dict[str, _OpenRequest] = {}
         """Server requests without a result, by their keys."""
         self.expires_at = -math.inf
+        self._keys = _keys()
         self.ended = trio.Event()
         self._resumed = trio.Event()
         self._operation: Operation = FINISHED
@@ -221,7 +222,7 @@ class _Call:
         return self._turn is not None
 
     @property
-    def asked(self) -> Mapping[str, Asked]:
+    def asked(self) -> Mapping[str, ClientFacingRequest]:
         """Return the open requests as the client receives them."""
         return {key: each.asked for key, each in self.open.items()}
 
@@ -248,7 +249,7 @@ class _Call:
 
     def open_request(self, opened: _OpenRequest) -> str:
         """Add a server request and return its key."""
-        key = next(key for key in _keys() if key not in self.open)
+        key = next(self._keys)
         self.open[key] = opened
         return key
 

@@ -298,7 +298,7 @@ class ApprovalsOf:
                 self._convert_approvals.grant_choice, [origin], self._word, choice, client
             )
         except ApprovalsError as error:
-            _log.warning("an approval of page tools holds for this call only: %s", error)
+            _log.warning("an approval of %s holds for this call only: %s", self._word, error)
 
 
 def _values_of(value: Any) -> list[Any]:

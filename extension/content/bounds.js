@@ -28,7 +28,9 @@ var PageBounds = (() => {
   /** Of the id of a request: it is stored until the request has its response. */
   const REQUEST_ID_CHARS = 1024;
   /** From a server in an iframe, with which the worker is busy at each; a call may send as many. */
-  const REQUESTS_PER_SECOND = 20;
+  const REQUESTS_PER_SECOND = 8;
+  /** Requests of a document, or of a server in an iframe, that may be open: a call may have fewer. */
+  const OPEN_REQUESTS = 8;
   const ELICITATION_MESSAGE_BYTES = 2 * 1024;
   const ELICITATION_SCHEMA_BYTES = 64 * 1024;
   const ELICITATION_URL_BYTES = 8 * 1024;
@@ -202,6 +204,7 @@ var PageBounds = (() => {
     ELICITATION,
     REQUESTS,
     REQUESTS_PER_SECOND,
+    OPEN_REQUESTS,
     cut,
     jsonBytes,
     fitOffer,

@@ -19,8 +19,6 @@ const SILENCE_MS = 3_000;
 const LISTS_PAUSE_MS = 500;
 /** Of a message to the worker: the browser's own limit, and that of the wire. */
 const MESSAGE_BYTES = 64 * 1024 * 1024;
-/** Of one document: a call may have fewer, and the worker rejects the others at once. */
-const OPEN_QUESTIONS = 8;
 const INTERNAL_ERROR = -32603;
 const GONE = -32010;
 const TIMED_OUT = -32011;
@@ -29,7 +27,6 @@ const NAVIGATED = -32013;
 const NO_LONGER_OFFERED = -32018;
 
 const NOBODY_TO_ASK = { error: { code: GONE, message: "The caller of the page's tool is gone." } };
-const TOO_MANY_QUESTIONS = failed(INVALID_REQUEST, `At most ${OPEN_QUESTIONS} requests of a page can be open.`);
 
 class PageProxy {
   #closed = new AbortController();
@@ -131,7 +128,7 @@ class PageProxy {
   #asked(question, cancelled) {
     return new Promise((resolve) => {
       if (!this.#port) return resolve(NOBODY_TO_ASK);
-      if (this.#questions.size >= OPEN_QUESTIONS) return resolve(TOO_MANY_QUESTIONS);
+      if (this.#questions.size >= PageBounds.OPEN_REQUESTS) return resolve(TOO_MANY_REQUESTS);
       const questionId = PageBounds.randomUuid();
       this.#questions.set(questionId, resolve);
       cancelled.addEventListener("abort", () => this.#post({ type: "page-question-cancelled", questionId }));

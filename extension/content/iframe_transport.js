@@ -237,7 +237,7 @@ class IframeHost {
    */
   #asked(child, window, { id, method, params }) {
     if (!PageBounds.isRequestId(id) || typeof method !== "string") return;
-    const { answer, fit } = child.requestPace.allows({}) ? readRequest(method, plain(params) ?? {}) : TOO_OFTEN;
+    const { answer, fit } = this.#isTooMany(child) ?? readRequest(method, plain(params) ?? {});
     if (answer) {
       const { nonce } = child;
       return window.postMessage({ ...envelope({ jsonrpc: "2.0", id, ...answer }), nonce }, "*");
@@ -245,6 +245,12 @@ class IframeHost {
     const request = /** @type {const} */ ({ jsonrpc: "2.0", id, method, params: fit });
     expectAnswer(child.asked, request);
     this.events.onSaid(child.nonce, request);
+  }
+
+  /** @param {Child} child */
+  #isTooMany(child) {
+    if (child.asked.size >= PageBounds.OPEN_REQUESTS) return { answer: TOO_MANY_REQUESTS, fit: undefined };
+    return child.requestPace.allows({}) ? undefined : TOO_OFTEN;
   }
 
   /** @param {Child} child @param {unknown} requestId of one of the server's own requests */

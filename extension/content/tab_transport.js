@@ -42,6 +42,7 @@ const CANCELLED = "notifications/cancelled";
 /** Of an unknown method, in an error. */
 const SHOWN_METHOD_BYTES = 100;
 const INVALID_REQUEST = -32600;
+const TOO_MANY_REQUESTS = failed(INVALID_REQUEST, `At most ${PageBounds.OPEN_REQUESTS} requests of a page can be open.`);
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
 /** Of `resources/read`: MCP 2025-11-25, "Resources", "Error Handling". */

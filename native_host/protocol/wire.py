@@ -673,7 +673,7 @@ class AskUser(Asked, kw_only=True):
     origin: str
     """The origin, or the origins separated by `, `, that the approval is about."""
     kind: str
-    """`read`, `act`, `page-tools` or `upload`; later versions add words."""
+    """`read`, `act`, `page-tools`, `upload`, `sampling` or `roots`; later versions add words."""
     text: str
     """What the client wants, in one sentence; further lines for a plan."""
     choices: list[str]

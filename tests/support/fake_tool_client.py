@@ -105,7 +105,9 @@ class PlayedTools:
         return await self.call_as(self.session, name, **arguments)
 
     async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
-        caller = CallObserver(self.progress.append, self._ask if self.person else None, FORMS)
+        caller = CallObserver(self.progress.append)
+        if self.person:
+            caller = msgspec.structs.replace(caller, on_request=self._ask, support=FORMS)
         raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")

@@ -238,14 +238,13 @@ def offer(*names: str, resources: Sequence[str] = ("cart://1", "cart://broken"))
 
 
 async def where(caller: CallObserver) -> str:
-    if caller.on_request is None or not caller.support.roots:
+    if not caller.support.roots:
         return "nowhere"
     listed = msgspec.json.decode(await caller.on_request(wire.PageRequest(method="roots/list")))
     return " ".join(root["uri"] for root in listed["roots"])
 
 
 async def put(held: Held, question: wire.ElicitConfirmation) -> None:
-    assert held.caller.on_request
     with suppress(CallError):
         await held.caller.on_request(question)
     held.answer()

@@ -30,6 +30,7 @@ SAMPLE_S = 45.0
 ROOTS_S = 5.0
 """Seconds for a client to list its roots."""
 MAX_ROOTS = 64
+"""Roots of a client that are used."""
 _REMARK_STEP = 0.001
 """Progress of a message that has none of its own."""
 
@@ -100,7 +101,7 @@ class ClientPrompts:
             ToolError: the client cannot ask, or the user did not answer within SERVER_REQUEST_S; return it
                 to the client.
         """
-        if self.caller.on_request is None or not self.supports_elicitation:
+        if not self.supports_elicitation:
             raise ToolError(
                 "This client cannot ask the user. Nothing was done: ask them in the conversation."
             )
@@ -139,7 +140,7 @@ class ClientPrompts:
 
     async def sample_model(self, messages: Sequence[str], system: str, max_tokens: int) -> str | None:
         """Return the answer of the client's model; None: it did not answer within SAMPLE_S."""
-        if self.caller.on_request is None or not self.supports_sampling:
+        if not self.supports_sampling:
             return None
         asked = [{"role": "user", "content": {"type": "text", "text": it}} for it in messages]
         params = {"messages": asked, "systemPrompt": system, "maxTokens": max_tokens}
@@ -165,7 +166,7 @@ class ClientPrompts:
         return self.listed_roots[0]
 
     async def _ask_roots(self) -> list[str]:
-        if self.caller.on_request is None or not self.caller.support.roots or not self.session.is_local:
+        if not self.caller.support.roots or not self.session.is_local:
             return []
         try:
             with self.pause_clock(), trio.move_on_after(ROOTS_S):

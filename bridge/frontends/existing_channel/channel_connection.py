@@ -28,7 +28,7 @@ from bridge.hub.page_call import Outcome
 from bridge.hub.primitives.server_request import FORMS
 from bridge.hub.router import Router
 from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.mcp_session.call_observer import Asked, make_observer
+from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.existing_channel import channel_messages as theirs
 from native_host.protocol.validation_errors import describe_problem
 
@@ -178,7 +178,7 @@ class Connection:
             return NO_OBSERVER
         tool_use_id = "" if call.tool_use_id is UNSET else call.tool_use_id
 
-        async def ask_user(asked: Asked) -> bytes:
+        async def ask_user(asked: ClientFacingRequest) -> bytes:
             about = About(tool_use_id, call.tool, self._site_of(arguments))
             return await self._permissions.ask_user(about, asked)
 

@@ -12,7 +12,7 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.consent.approval_prompts import WORDS
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.call_observer import Asked
+from bridge.mcp_session.call_observer import ClientFacingRequest
 from bridge.mcp_session.elicitation import ElicitationRequest
 from native_host.existing_channel.channel_messages import PermissionResponse
 from native_host.protocol.wire import Code
@@ -35,7 +35,7 @@ class Permissions:
         self._say = say
         self._open: dict[str, _Open] = {}
 
-    async def ask_user(self, about: About, asked: Asked) -> bytes:
+    async def ask_user(self, about: About, asked: ClientFacingRequest) -> bytes:
         """Ask the user; return an MCP ElicitResult as JSON.
 
         Raises:

@@ -19,7 +19,7 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
 from bridge.hub.primitives.server_request import SERVER_REQUEST_S
 from bridge.hub.registry import Browser, Registry
-from bridge.hub.transport import CallObserver, OnRequest, TabAddress, TabTransport
+from bridge.hub.transport import CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
@@ -102,12 +102,8 @@ class ApprovalPrompts:
         ways: list[Callable[[], Awaitable[_Answer]]] = []
         if browser:
             ways.append(partial(self._ask_in_window, request, browser))
-        if (
-            observer.on_request
-            and observer.support.elicitation
-            and (browser is None or self.ask_in == "both")
-        ):
-            ways.append(partial(_ask_in_client, request, observer.on_request))
+        if observer.supports_elicitation and (browser is None or self.ask_in == "both"):
+            ways.append(partial(_ask_in_client, request))
         if not ways:
             raise CannotAskError
         with trio.move_on_after(SERVER_REQUEST_S):
@@ -200,12 +196,12 @@ async def _first_choice(ways: Sequence[Callable[[], Awaitable[_Answer]]]) -> str
     return decided.choice
 
 
-async def _ask_in_client(request: PromptRequest, on_request: OnRequest) -> _Answer:
+async def _ask_in_client(request: PromptRequest) -> _Answer:
     words = {WORDS[choice]: choice for choice in request.choices}
     schema = msgspec.Raw(msgspec.json.encode(make_form("Allow it?", tuple(words))))
     question = wire.ElicitConfirmation(message=request.text, requested_schema=schema)
     try:
-        word = read_answer(msgspec.json.decode(await on_request(question)))
+        word = read_answer(msgspec.json.decode(await request.observer.on_request(question)))
     except CallError as error:
         return _Answer(failure=NoAnswerError(f"the client could not ask the user: {error.detail}"))
     if word in words:

@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import CannotAskError
 from bridge.hub.consent.doubt_prompts import DoubtPrompts
-from bridge.hub.consent.page_tool_consent import CALL_CHOICES, OPAQUE, SITE_CHOICES, OriginApprovals
+from bridge.hub.consent.page_tool_consent import CALL_CHOICES, SITE_CHOICES, OriginApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts, client_name, shown_client
 from bridge.hub.transport import CallObserver
@@ -28,11 +28,11 @@ RequestKind = Literal["sampling", "roots"]
 
 
 class NotApprovedError(CallError):
-    """The user has not allowed a request of a page. `command` allows it."""
+    """The user has not allowed a request of a page. The audit log names the command that allows it."""
 
     def __init__(self, why: str, kind: RequestKind, origin: str) -> None:
-        self.command = "" if origin == OPAQUE else f"mcpb allow {origin} {kind}"
-        logged = f"{why}; to allow it, run: {self.command}" if self.command else why
+        command = f"mcpb allow {origin} {kind}"
+        logged = why if origin == origins.OPAQUE else f"{why}; to allow it, run: {command}"
         super().__init__(Code.NOT_ALLOWED, why, handed=False, logged=logged)
 
 
@@ -74,13 +74,14 @@ class PageRequestConsent:
         Raises:
             CallError: NOT_ALLOWED, `handed=False`: the user said no, did not answer, or cannot be asked.
         """
+        origin = origins.canonicalize(origin)
         if self._is_approved(kind, session, origin):
             return
         async with self._doubts.lock(session):
             if self._is_approved(kind, session, origin):  # another request asked the same
                 return
             text = _format_prompt(kind, session, origin, preview)
-            choices = CALL_CHOICES if origin == OPAQUE else SITE_CHOICES
+            choices = CALL_CHOICES if origin == origins.OPAQUE else SITE_CHOICES
             try:
                 choice = await self._prompts.ask(
                     PromptRequest(session, origin, kind, text, choices, observer, host)
@@ -90,13 +91,11 @@ class PageRequestConsent:
             if choice == "no":
                 raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False)
             if choice != "once":
-                await self._approvals[kind].grant_approval(
-                    origins.canonicalize(origin), choice, client_name(session)
-                )
+                await self._approvals[kind].grant_approval(origin, choice, client_name(session))
 
     def _is_approved(self, kind: RequestKind, session: Session, origin: str) -> bool:
-        """Return whether it is allowed without asking; raise a CallError if it is off."""
-        if origin != OPAQUE and self._approvals[kind].has_approval(origin, client_name(session)):
+        """Return whether the user allows the request without being asked; raise a CallError if it is off."""
+        if origin != origins.OPAQUE and self._approvals[kind].has_approval(origin, client_name(session)):
             return True
         use: Use = self.settings.sampling if kind == "sampling" else self.settings.roots
         if use == "off":
@@ -105,7 +104,7 @@ class PageRequestConsent:
 
 
 def _format_prompt(kind: RequestKind, session: Session, origin: str, preview: str) -> str:
-    site = "A page without an origin" if origin == OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)
+    site = "A page without an origin" if origin == origins.OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)
     who = shown_client(session)
     if kind == "roots":
         return f"{site} wants to know the directories that {who} works in."

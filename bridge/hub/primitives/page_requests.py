@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import secrets
 from collections.abc import Callable
 from functools import partial
@@ -34,9 +35,12 @@ from native_host.protocol.wire import Code
 
 MAX_URL_BYTES = 8 * 1024
 COMPLETE = "notifications/elicitation/complete"
-_MAX_QUESTION = 1000
+_MAX_MESSAGE = 1000
+"""Characters of a page's message in an elicitation."""
 _MAX_OPENED = 256
 """Elicitations in the mode `url` whose completion is passed on, the latest ones."""
+
+_USERINFO = re.compile(r"[a-z]+://[^/?#]*@")
 
 _log = logging.getLogger(__name__)
 
@@ -70,19 +74,17 @@ class PageRequests:
 
     def observe(self, observer: CallObserver, session: Session, document: AskingDocument) -> CallObserver:
         """Return the observer of a request that runs in a document of a page."""
-        if observer.on_request is None:
-            return observer
         send = partial(self._send, observer, session, document)
         return CallObserver(observer.on_progress, send, observer.support)
 
     def on_announcement(self, event: HostAnnouncement) -> None:
         """Handle the end of an elicitation in the mode `url`, which its page announces."""
-        told = event.message
-        if not isinstance(told, wire.PageNotification) or told.method != COMPLETE:
+        found = event.message
+        if not isinstance(found, wire.PageNotification) or found.method != COMPLETE:
             return
         with contextlib.suppress(msgspec.DecodeError):
-            own_id = msgspec.json.decode(bytes(told.params or b"{}"), type=_Completion).elicitation_id
-            key = event.host, told.tab_id, told.frame_id, told.document_id, own_id
+            own_id = msgspec.json.decode(bytes(found.params or b"{}"), type=_Completion).elicitation_id
+            key = event.host, found.tab_id, found.frame_id, found.document_id, own_id
             if notify := self._opened.pop(key, None):
                 notify()
 
@@ -107,21 +109,22 @@ class PageRequests:
     async def _answer(
         self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
     ) -> bytes:
-        assert observer.on_request
         observer.support.check(request)
         if isinstance(request, wire.ElicitConfirmation):
-            return await observer.on_request(self._mark_elicitation(observer, document, request))
+            return await self._elicit(observer, document, request)
         self._count_request(document)
         if request.method == ROOTS:
             await self._consent.check("roots", session, document.origin, "", observer, document.host)
             return await observer.on_request(wire.PageRequest(method=ROOTS))
         sampling = PageSamplingRequest(request.params)
+        tokens = sampling.count_tokens(self._settings.max_tokens)
+        self._check_budget(document, tokens)  # before the user is asked in vain
         await self._consent.check(
             "sampling", session, document.origin, sampling.preview, observer, document.host
         )
-        limit = self._settings.max_tokens
-        self._spend(document, sampling.count_tokens(limit))
-        params = sampling.for_client(_format_site(document), limit)
+        self._check_budget(document, tokens)
+        self._budget.spend(origins.canonicalize(document.origin), tokens, self._now())
+        params = sampling.for_client(_format_site(document), self._settings.max_tokens)
         return await observer.on_request(wire.PageRequest(method=SAMPLING, params=params))
 
     def _count_request(self, document: AskingDocument) -> None:
@@ -134,7 +137,7 @@ class PageRequests:
             )
             raise CallError(Code.RATE_LIMITED, detail, handed=False)
 
-    def _spend(self, document: AskingDocument, tokens: int) -> None:
+    def _check_budget(self, document: AskingDocument, tokens: int) -> None:
         origin, limit = origins.canonicalize(document.origin), self._settings.tokens_per_hour
         left = self._budget.left(origin, limit, self._now())
         if tokens > left:
@@ -143,24 +146,42 @@ class PageRequests:
                 "site has in an hour (pages.tokens_per_hour)"
             )
             raise CallError(Code.RATE_LIMITED, detail, handed=False)
-        self._budget.spend(origin, tokens, self._now())
 
-    def _mark_elicitation(
+    async def _elicit(
         self, observer: CallObserver, document: AskingDocument, request: wire.ElicitConfirmation
-    ) -> wire.ElicitConfirmation:
-        """Return a request that names the site: the user must see who asks."""
-        said = single_line(request.message, _MAX_QUESTION)
+    ) -> bytes:
+        """Ask the user, in a message that begins with the site."""
+        said = single_line(request.message, _MAX_MESSAGE)
         if request.mode == "form":
-            return msgspec.structs.replace(request, message=f"{document.origin} asks: {said}")
-        _check_url(request.url)
+            message = f"{document.origin} asks: {said}"
+            return await observer.on_request(msgspec.structs.replace(request, message=message))
+        url = _check_url(request.url)
+        message = f"{document.origin} asks you to open {url} . It says: {said}"
         public_id = secrets.token_urlsafe(16) if observer.on_elicited else ""
+        marked = msgspec.structs.replace(request, message=message, url=url, elicitation_id=public_id)
+        key = (*document[:4], request.elicitation_id)
         if observer.on_elicited and request.elicitation_id:
-            key = (*document[:4], request.elicitation_id)
-            self._opened[key] = partial(observer.on_elicited, public_id)
-            if len(self._opened) > _MAX_OPENED:
-                del self._opened[next(iter(self._opened))]
-        message = f"{document.origin} asks you to open {request.url} . It says: {said}"
-        return msgspec.structs.replace(request, message=message, elicitation_id=public_id)
+            self._expect_completion(key, partial(observer.on_elicited, public_id))
+        result = b""
+        try:
+            result = await observer.on_request(marked)
+        finally:
+            if not _is_accepted(result):
+                self._opened.pop(key, None)
+        return result
+
+    def _expect_completion(self, key: tuple[object, ...], notify: Callable[[], None]) -> None:
+        self._opened[key] = notify
+        if len(self._opened) > _MAX_OPENED:
+            del self._opened[next(iter(self._opened))]
+
+
+class _Action(msgspec.Struct):
+    action: str
+
+
+def _is_accepted(result: bytes) -> bool:
+    return bool(result) and msgspec.json.decode(result, type=_Action).action == "accept"
 
 
 class _Completion(msgspec.Struct, rename="camel"):
@@ -180,17 +201,18 @@ def _format_site(document: AskingDocument) -> str:
     return "without an origin" if document.origin == origins.OPAQUE else f"at {document.origin}"
 
 
-def _check_url(url: str) -> None:
-    """Check the address of an elicitation. Raises a CallError that states the rule."""
+def _check_url(url: str) -> str:
+    """Return the address of an elicitation as every parser reads it; raise a CallError if it is not safe."""
     size = len(url.encode(errors="replace"))
     if size > MAX_URL_BYTES:
         detail = f"the url has {size} bytes, the limit is {MAX_URL_BYTES}"
         raise CallError(Code.INVALID_PARAMS, detail, handed=False)
     try:
-        origin = origins.parse_address(url).origin if is_single_line(url) else None
+        found = origins.parse_address(url) if is_single_line(url) and " " not in url else None
     except origins.OriginError:
-        origin = None
-    has_user = "@" in url.partition("//")[2].partition("/")[0]  # it could look like another site's address
-    if origin is None or has_user or not (origin.scheme == "https" or is_local(origin.host)):
-        detail = "the url must be an https address without a user name, or an address of this machine"
-        raise CallError(Code.INVALID_PARAMS, detail, handed=False)
+        found = None
+    is_safe = found is not None and (found.origin.scheme == "https" or is_local(found.origin.host))
+    if found and is_safe and not _USERINFO.match(found.url):  # a user name could look like another site
+        return found.url
+    detail = "the url must be an https address without a user name, or an address of this machine"
+    raise CallError(Code.INVALID_PARAMS, detail, handed=False)

@@ -49,18 +49,16 @@ class PageSamplingRequest:
     @property
     def preview(self) -> str:
         """Return the beginning of what the model would be asked, unsanitized."""
-        texts = [text for text in (_text_of(block) for block in self._blocks()) if text]
-        system = self._checked.system_prompt
-        said = [*texts, *([system] if isinstance(system, str) else [])]
+        texts = [*map(_text_of, self._blocks()), self._checked.system_prompt or ""]
         # Longer texts are cut before they are quoted: the rest is not shown.
-        return " ".join(text[: 2 * MAX_PREVIEW] for text in said[:MAX_MESSAGES])[: 2 * MAX_PREVIEW]
+        return " ".join(text[: 2 * MAX_PREVIEW] for text in texts if text)
 
     def max_tokens(self, limit: int) -> int:
         """Return the tokens that the response may have, at most the user's limit."""
         return min(self._checked.max_tokens, limit)
 
     def count_tokens(self, limit: int) -> int:
-        """Return the tokens that it may cost: its own size, and the longest response that is allowed."""
+        """Return the tokens that the request may cost: its size, and the longest response that is allowed."""
         media = sum(block.get("type") in ("image", "audio") for block in self._blocks())
         size = len(
             msgspec.json.encode({**self._params, "messages": [_without_media(it) for it in self._blocks()]})

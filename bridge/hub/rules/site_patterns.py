@@ -14,6 +14,7 @@ _WIDE = "*."
 _SUBDOMAIN = "any."
 """In place of `*.`: addresses have no subdomains."""
 _PORT = re.compile(r":\d*$")
+_LOOPBACK = re.compile(r"127(\.\d{1,3}){3}")
 _PATH = re.compile(r"[/\\?#].*", re.DOTALL)
 _ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
@@ -86,4 +87,4 @@ def matches_pattern(pattern: str, origin: str) -> bool:
 
 def is_local(host: str) -> bool:
     """Return whether a canonical host is this machine's loopback."""
-    return host in ("localhost", "[::1]") or host.endswith(".localhost") or host.startswith("127.")
+    return host in ("localhost", "[::1]") or host.endswith(".localhost") or bool(_LOOPBACK.fullmatch(host))

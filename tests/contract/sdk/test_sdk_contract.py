@@ -85,7 +85,7 @@ async def hear_the_same(transcript: Sequence[Message]) -> list[Any]:
 def ask(played: Played) -> None:
     """Every page that holds a call asks the person."""
     for held in played.pages.held:
-        if held.caller.on_request:
+        if held.caller.supports_elicitation:
             form = b'{"type":"object","properties":{"apples":{"type":"integer","minimum":1}}}'
             asked = wire.ElicitConfirmation(message="Buy?", requested_schema=msgspec.Raw(form))
             played.nursery.start_soon(put, held, asked)

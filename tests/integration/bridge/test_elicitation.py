@@ -239,10 +239,11 @@ async def test_each_question_of_a_call_has_a_state_of_its_own(modern: McpLines, 
         await host.answer_to("ext:1")
         await host.ask(call, "ext:2", message="Really?")
         second = await modern.answer_to(request_id)
-        assert second["inputRequests"]["question"]["params"]["message"].endswith("asks: Really?")
+        assert second["inputRequests"]["question-2"]["params"]["message"].endswith("asks: Really?")
         assert second["requestState"] != first
-        assert "The question is closed" in await text_for(modern, retry(first))
-        request_id = await modern.send("tools/call", retry(second["requestState"]))
+        assert "These requests are closed" in await text_for(modern, retry(first))
+        again = {**retry(second["requestState"]), "inputResponses": {"question-2": TWO}}
+        request_id = await modern.send("tools/call", again)
         await host.answer_to("ext:2")
         await finish(host, call, "bought")
         assert text_of(await modern.answer_to(request_id)) == "bought"
@@ -284,7 +285,7 @@ async def test_a_state_of_another_session_is_unknown(
         state, _ = await park(modern, host)
         async with bridge_in_process() as other:
             await begin(other, "2026")
-            assert "The question is closed" in await text_for(other, retry(state))
+            assert "These requests are closed" in await text_for(other, retry(state))
 
 
 @pytest.mark.parametrize("responses", [{}, {"inputResponses": {"question": {"roots": []}}}])
@@ -369,7 +370,7 @@ async def test_a_question_that_nobody_answers_is_closed_and_a_late_retry_is_told
     assert (error["code"], error["data"]) == (Code.TIMED_OUT, {"handed": True})
     assert late["isError"] is True
     assert "not answered within 0.1 s" in text_of(late)
-    assert "Its call may have run" in text_of(late)
+    assert "It may have run" in text_of(late)
     assert (nobody["code"], nobody["data"]) == (Code.GONE, {"handed": False})
     assert len(host.calls) == 1
 

@@ -567,7 +567,6 @@ async def test_no_limit_counts_the_time_in_which_the_person_is_asked(
     nursery.start_soon(run_batch)
     await trio.testing.wait_all_tasks_blocked()
     [asked] = tools.transport.asked
-    assert asked.caller.on_request
     await asked.caller.on_request(wire.ElicitConfirmation(message="May it?"))
     asked.on_done(msgspec.json.encode({"content": [{"type": "text", "text": "Gone there"}]}))
     await trio.testing.wait_all_tasks_blocked()
@@ -590,7 +589,6 @@ async def test_its_questions_are_shown_as_one_printable_line(
     nursery.start_soon(partial(tools.call, "navigate", url=SHOP, tabId=7))
     await trio.testing.wait_all_tasks_blocked()
     [asked] = tools.transport.asked
-    assert asked.caller.on_request
     address = f"{SHOP}/\n\n\x1b[1mSeen by your\u202e admin " + "x" * 300_000
     await asked.caller.on_request(wire.ElicitConfirmation(message=f"May it be used on {address}?"))
     assert shown[0].startswith(f"May it be used on {SHOP}/ [1mSeen by your admin xxx")

@@ -37,7 +37,7 @@ SOON_S = 30
 
 async def where(caller: CallObserver) -> str:
     """The client's roots."""
-    if caller.on_request is None or not caller.support.roots:
+    if not caller.support.roots:
         return "this client has no roots"
     listed = msgspec.json.decode(await caller.on_request(wire.PageRequest(method="roots/list")))
     return " ".join(root["uri"] for root in listed["roots"])

@@ -32,7 +32,7 @@ SOON_S = 30
 
 async def ask_model(caller: CallObserver) -> str:
     """What the client's model says."""
-    if caller.on_request is None or not caller.support.sampling:
+    if not caller.support.sampling:
         return "this client has no model to ask"
     result = msgspec.json.decode(await caller.on_request(PROMPT))
     return str(result["content"]["text"])
@@ -40,7 +40,6 @@ async def ask_model(caller: CallObserver) -> str:
 
 async def ask_both(caller: CallObserver) -> str:
     """The same, once the person has agreed."""
-    assert caller.on_request
     said = await caller.on_request(wire.ElicitConfirmation(message="May I?"))
     assert msgspec.json.decode(said)["action"] == "accept"
     return await ask_model(caller)
@@ -118,8 +117,9 @@ async def test_one_call_may_ask_the_person_and_then_the_model(client: McpLines) 
         wrong = await client.ask("tools/call", retry(first["requestState"], WORDS, "ask_both"))
         assert wrong["inputRequests"] == first["inputRequests"]
         second = await client.ask("tools/call", retry(wrong["requestState"], yes, "ask_both"))
-        assert second["inputRequests"]["question"]["method"] == "sampling/createMessage"
-        last = await client.ask("tools/call", retry(second["requestState"], WORDS, "ask_both"))
+        assert second["inputRequests"]["question-2"]["method"] == "sampling/createMessage"
+        again = {"name": "ask_both", "requestState": second["requestState"]}
+        last = await client.ask("tools/call", {**again, "inputResponses": {"question-2": WORDS}})
     assert text_of(last) == "the third"
 
 

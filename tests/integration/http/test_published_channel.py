@@ -557,7 +557,6 @@ async def test_a_page_s_question_is_put_where_a_yes_or_a_no_answers_it(short_tmp
         await client.say(**execute(HOLD, "held", handle_permission_prompts=True))
         await until(lambda: served.held)
         ask = served.held[0].caller.on_request
-        assert ask
         answered: list[Any] = []
 
         async def put(schema: dict[str, Any]) -> None:

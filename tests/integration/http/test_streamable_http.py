@@ -215,7 +215,6 @@ async def test_a_page_asks_the_person_on_the_stream_of_its_call() -> None:
         async with client.stream("POST", "/mcp", json=call(1, HOLD), headers=headers) as response:
 
             async def ask() -> None:
-                assert held[0].caller.on_request
                 answers.append(await held[0].caller.on_request(asked))
 
             nursery.start_soon(ask)

@@ -63,9 +63,9 @@ class Asking:
         kind: Kind = "act",
     ) -> str:
         whose = Session(session, title=f"{client} in app", client=wire.ClientInfo(name=client))
-        caller = CallObserver(
-            on_progress=lambda it: self.progress.append(it.message), on_request=user, support=FORMS
-        )
+        caller = CallObserver(on_progress=lambda it: self.progress.append(it.message))
+        if user:
+            caller = msgspec.structs.replace(caller, on_request=user, support=FORMS)
         request = PromptRequest(whose, origin, kind, f"{client} wants to act.", CHOICES, caller, host)
         return await self.prompts.ask(request)
 

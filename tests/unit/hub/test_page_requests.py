@@ -66,6 +66,7 @@ class Shop:
         """What the client received."""
         self.choice = "once"
         """What its user chooses when asked for a permission."""
+        self.action = "accept"
         self.elicited: list[str] = []
         """Elicitations that the client knows to be complete."""
         self._nursery = nursery
@@ -88,7 +89,6 @@ class Shop:
     async def ask(self, request: ServerRequest, page: CallObserver | None = None) -> Any:
         """Return the result of a request of the page, in a call of its own unless one is given."""
         page = page or await self.call()
-        assert page.on_request
         with trio.fail_after(SOON_S):
             return json.loads(await page.on_request(request))
 
@@ -101,7 +101,20 @@ class Shop:
         self.asked.append(request)
         if isinstance(request, wire.PageRequest):
             return msgspec.json.encode(LISTED if request.method == "roots/list" else RESULT)
-        return msgspec.json.encode({"action": "accept", "content": {"allow": self.choice}})
+        return msgspec.json.encode({"action": self.action, "content": {"allow": self.choice}})
+
+    def complete(self, document_id: str, **params: Any) -> None:
+        """The page reports that an address was used."""
+        self.transport.announce(
+            "h1",
+            wire.PageNotification(
+                tab_id=1,
+                frame_id=0,
+                document_id=document_id,
+                method="notifications/elicitation/complete",
+                params=msgspec.Raw(msgspec.json.encode(params)),
+            ),
+        )
 
     @property
     def params(self) -> Any:
@@ -190,7 +203,7 @@ async def test_an_approval_by_name_counts_although_sampling_is_off(nursery: trio
 @pytest.mark.parametrize(
     ("support", "request_", "capability"),
     [
-        (ClientSupport(roots=True), sampling(), "sampling"),
+        (ClientSupport(), sampling(), "sampling"),
         (ClientSupport(sampling=True), sampling(tools=[]), "sampling.tools"),
         (ClientSupport(sampling=True), sampling(toolChoice={}), "sampling.tools"),
         (ClientSupport(elicitation=True), ROOTS, "roots"),
@@ -209,6 +222,7 @@ async def test_a_client_without_the_capability_is_not_asked(
     with pytest.raises(MissingCapabilityError) as caught:
         await shop.ask(request_, page)
     assert (caught.value.capability, shop.asked) == (capability, [])
+    assert [each.outcome for each in shop.records] == ["method_not_found"]
 
 
 # ── What the client receives ────────────────────────────────────────────────────────────────────────────────
@@ -353,6 +367,10 @@ async def test_an_address_is_shown_in_full_behind_the_site(nursery: trio.Nursery
         "javascript:alert(1)",
         "file:///etc/passwd",
         "https://bank.example@evil.example/",
+        "https:///bank.example@evil.example/",
+        "https:\\\\bank.example@evil.example/",
+        "http://127.evil.example/",
+        "https://pay.example/a b",
         "https://pay.example/\n",
         "pay.example",
         "",
@@ -371,29 +389,50 @@ async def test_its_end_reaches_the_client_that_was_asked_once_and_no_other_page_
     shop = Shop(nursery)
     await shop.ask(url_elicitation("http://localhost:3000/pay"))
 
-    def complete(document_id: str, **params: Any) -> None:
-        shop.transport.announce(
-            "h1",
-            wire.PageNotification(
-                tab_id=1,
-                frame_id=0,
-                document_id=document_id,
-                method="notifications/elicitation/complete",
-                params=msgspec.Raw(msgspec.json.encode(params)),
-            ),
-        )
-
     attempts: list[Callable[[], None]] = [
-        lambda: complete("d2", elicitationId="81f2"),
-        lambda: complete("d1", elicitationId="other"),
-        lambda: complete("d1", elicitationId=7),
+        lambda: shop.complete("d2", elicitationId="81f2"),
+        lambda: shop.complete("d1", elicitationId="other"),
+        lambda: shop.complete("d1", elicitationId=7),
     ]
     for attempt in attempts:
         attempt()
     assert shop.elicited == []
     for _ in range(2):
-        complete("d1", elicitationId="81f2")
+        shop.complete("d1", elicitationId="81f2")
     (received,) = shop.asked
     assert isinstance(received, wire.ElicitConfirmation)
     assert shop.elicited == [received.elicitation_id]
     assert received.elicitation_id != "81f2"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https:pay.example", "https://pay.example"),
+        ("HTTPS://Pay.Example/s?@x", "https://pay.example/s?@x"),
+        ("https://p\u0430y.example/", "https://xn--py-7kc.example/"),
+        ("http://127.0.0.1:3000/", "http://127.0.0.1:3000/"),
+    ],
+)
+async def test_an_address_is_shown_as_every_browser_reads_it(
+    nursery: trio.Nursery, url: str, shown: str
+) -> None:
+    shop = Shop(nursery)
+    await shop.ask(url_elicitation(url))
+    (received,) = shop.asked
+    assert isinstance(received, wire.ElicitConfirmation)
+    assert received.url.removesuffix("/") == shown.removesuffix("/")
+
+
+async def test_the_end_of_an_address_that_the_user_declined_is_not_reported(nursery: trio.Nursery) -> None:
+    shop = Shop(nursery)
+    shop.action = "decline"
+    await shop.ask(url_elicitation("https://pay.example/"))
+    shop.complete("d1", elicitationId="81f2")
+    assert shop.elicited == []
+
+
+async def test_the_user_is_not_asked_for_more_tokens_than_are_left(nursery: trio.Nursery) -> None:
+    shop = Shop(nursery, tokens_per_hour=20)
+    assert (await shop.rejection(sampling())).code == Code.RATE_LIMITED
+    assert shop.questions == []

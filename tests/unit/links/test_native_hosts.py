@@ -495,19 +495,18 @@ async def broken(_asked: ServerRequest) -> bytes:
 @pytest.mark.parametrize(
     ("on_request", "params", "code", "words"),
     [
-        (None, {"message": "Buy?"}, Code.METHOD_NOT_FOUND, "this MCP client takes no requests now"),
         (no_form, {"message": "Buy?"}, Code.INVALID_PARAMS, "no such form"),
         (no_form, {"message": 7}, Code.INVALID_PARAMS, "the request cannot be read: message: expected str"),
         (no_form, {}, Code.INVALID_PARAMS, "message is missing"),
         (broken, {"message": "Buy?"}, Code.INTERNAL_ERROR, "the request could not be sent"),
     ],
-    ids=["nobody to ask", "refused", "malformed", "empty", "broken"],
+    ids=["refused", "malformed", "empty", "broken"],
 )
 async def test_a_page_learns_why_its_question_has_no_answer(
     links: Links,
     host: PlayedHost,
     nursery: trio.Nursery,
-    on_request: OnRequest | None,
+    on_request: OnRequest,
     params: dict[str, Any],
     code: Code,
     words: str,

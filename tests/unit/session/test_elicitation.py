@@ -9,7 +9,7 @@ import pytest
 from bridge.errors import CallError
 from bridge.hub.primitives.server_request import ClientSupport
 from bridge.mcp_session import elicitation
-from bridge.mcp_session.call_observer import Asked, make_observer
+from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS
 from native_host.protocol.wire import Code
@@ -139,13 +139,11 @@ def test_a_field_may_be_called_title() -> None:
 
 
 async def test_a_call_asks_a_bounded_number_of_times() -> None:
-    async def ask(_: Asked) -> bytes:
+    async def ask(_: ClientFacingRequest) -> bytes:
         return b"[]"
 
     support = ClientSupport(elicitation=True, roots=True)
     asking, another = (make_observer(support, ask, None) for _ in range(2))
-    assert asking.on_request
-    assert another.on_request
     for _ in range(10):
         for request in (BUY, wire.PageRequest(method="roots/list")):
             assert await asking.on_request(request) == b"[]"

@@ -96,7 +96,6 @@ async def taking_turns(support: ClientSupport = FORMS) -> AsyncIterator[Turns]:
 
 async def asking(caller: CallObserver) -> bytes:
     """A call that returns what the person says."""
-    assert caller.on_request
     return await caller.on_request(BUY)
 
 
@@ -192,7 +191,6 @@ async def test_a_call_of_an_unknown_name_is_told_when_it_is_resumed() -> None:
     ends: list[Callable[[Outcome], None]] = []
 
     def begin(on_done: Callable[[Outcome], None], caller: CallObserver) -> Operation:
-        assert caller.on_request
         nursery.start_soon(caller.on_request, BUY)
         ends.append(on_done)
         return FINISHED
@@ -225,7 +223,6 @@ LISTED = b'{"roots":[{"uri":"file:///srv"}]}'
 async def asking_three_at_once(caller: CallObserver) -> bytes:
     """A call whose page asks the user, the model, and for the roots; it returns the three results."""
     send, results = caller.on_request, [b"", b"", b""]
-    assert send
 
     async def ask(number: int, request: ServerRequest) -> None:
         results[number] = await send(request)
@@ -284,7 +281,6 @@ async def test_a_request_during_a_suspension_is_sent_after_the_retry(
 ) -> None:
     async def run(caller: CallObserver) -> bytes:
         send = caller.on_request
-        assert send
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send, BUY)
             await trio.sleep(1)
@@ -297,3 +293,22 @@ async def test_a_request_during_a_suspension_is_sent_after_the_retry(
         assert isinstance(suspension, InputRequired)
         assert [each.method for each in suspension.requests.values()] == ["roots/list"]
         assert await turns.resume(suspension.state, **{next(iter(suspension.requests)): LISTED}) == LISTED
+
+
+async def test_a_result_does_not_fit_a_later_request_of_the_same_suspension(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Else a page could cancel a harmless question, and its answer would approve something else."""
+
+    async def run(caller: CallObserver) -> bytes:
+        with trio.move_on_after(1):
+            await caller.on_request(BUY)
+        return await caller.on_request(BUY)
+
+    async with taking_turns() as turns:
+        first = await turns.begin(run)
+        assert isinstance(first, InputRequired)
+        await trio.sleep(2)
+        second = await turns.resume(first.state, **dict.fromkeys(first.requests, YES))
+        assert isinstance(second, InputRequired)
+        assert not first.requests.keys() & second.requests.keys()
