@@ -241,6 +241,8 @@ async def test_what_was_not_asked_is_in_the_log_with_the_command_that_allows_it(
     assert (received["error"]["code"], asked.sampled) == (-32014, [])
     command = f"mcpb allow {chain.pages} sampling"
     assert command in (await chain.mcpb("audit", "--json")).stdout.decode()
+    status = (await chain.mcpb("status")).stdout.decode()
+    assert command in status, status
 
 
 @pytest.mark.parametrize("mode", BOTH_ERAS)
