@@ -283,4 +283,4 @@ class PageCall:
 def _asking_document(entry: LiveEntry) -> AskingDocument:
     offer = entry.offer
     at = offer.browser.host, offer.tab_id, offer.frame.frame_id, offer.frame.document_id
-    return AskingDocument(*at, entry.origin, entry.site)
+    return AskingDocument(*at, entry.origin, offer.tab.origin, entry.site)

@@ -171,10 +171,12 @@ class Router:
         self.request_consent = PageRequestConsent(
             {"sampling": approvals("sampling"), "roots": approvals("roots")},
             prompts or self.prompts,
-            self._doubts,
             self._terms.pages,
+            trio.current_time,
         )
-        self.page_requests = PageRequests(self.request_consent, keep_call, trio.current_time)
+        self.page_requests = PageRequests(
+            self.request_consent, self._terms.policy, self.registry, keep_call, trio.current_time
+        )
         self._services = CallServices(
             self.registry,
             self.catalog,

@@ -105,6 +105,7 @@ WITH_IO = {
     "bridge/hub/consent/doubt_prompts.py": "waits for the user",
     "bridge/hub/primitives/resource_subscriptions.py": "waits for updates",
     "bridge/hub/primitives/page_requests.py": "draws ids",
+    "bridge/hub/consent/page_request_consent.py": "waits for the user",
 }
 """Modules of SANS_IO's folders that wait, or read a clock."""
 

@@ -6,14 +6,17 @@ itself and counts no tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Literal
+from weakref import WeakValueDictionary
+
+import trio
 
 from bridge import origins
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.consent.approval_prompts import CannotAskError
-from bridge.hub.consent.doubt_prompts import DoubtPrompts
+from bridge.hub.consent.approval_prompts import DECLINED_S, CannotAskError, NoAnswerError
 from bridge.hub.consent.page_tool_consent import CALL_CHOICES, SITE_CHOICES, OriginApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts, client_name, shown_client
@@ -21,10 +24,12 @@ from bridge.hub.transport import CallObserver
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, quote, single_line
 from native_host.protocol.wire import Code, Use
 
+RequestKind = Literal["sampling", "roots"]
 MAX_PREVIEW = 200
 """Characters of a request for a model that the user is shown."""
-
-RequestKind = Literal["sampling", "roots"]
+_MAX_UNANSWERED = 256
+_Subject = tuple[str, str, RequestKind]
+"""Session, origin and kind that a prompt is about."""
 
 
 class NotApprovedError(CallError):
@@ -43,58 +48,26 @@ class PageRequestConsent:
         self,
         approvals: Mapping[RequestKind, OriginApprovals],
         prompts: UserPrompts,
-        doubts: DoubtPrompts,
         settings: PageSettings,
+        now: Callable[[], float],
     ) -> None:
-        """`approvals` has one store per kind."""
+        """`approvals` has one store per kind; `now` is in seconds, on any clock that only goes forward."""
         self._approvals = approvals
         self._prompts = prompts
-        self._doubts = doubts
         self.settings = settings
+        self._now = now
+        self._locks: WeakValueDictionary[_Subject, trio.Lock] = WeakValueDictionary()
+        """One prompt of each subject at a time."""
+        self._unanswered: dict[_Subject, float] = {}
+        """Times of prompts that the user has closed or left without an answer, the latest last."""
 
-    async def check(
-        self,
-        kind: RequestKind,
-        session: Session,
-        origin: str,
-        preview: str,
-        observer: CallObserver,
-        host: str,
-    ) -> None:
-        """Return if the user allows a request, after asking where that is needed.
-
-        Args:
-            kind: what the page wants.
-            session: the client that would answer.
-            origin: origin of the page.
-            preview: beginning of what the model would be asked; empty: nothing.
-            observer: of the request in which the page asks, which may ask its client.
-            host: native host of the browser that shows the page.
+    def is_approved(self, kind: RequestKind, session: Session, origin: str) -> bool:
+        """Return whether the user allows a request of an origin without being asked.
 
         Raises:
-            CallError: NOT_ALLOWED, `handed=False`: the user said no, did not answer, or cannot be asked.
+            CallError: NOT_ALLOWED, the user allows none.
         """
         origin = origins.canonicalize(origin)
-        if self._is_approved(kind, session, origin):
-            return
-        async with self._doubts.lock(session):
-            if self._is_approved(kind, session, origin):  # another request asked the same
-                return
-            text = _format_prompt(kind, session, origin, preview)
-            choices = CALL_CHOICES if origin == origins.OPAQUE else SITE_CHOICES
-            try:
-                choice = await self._prompts.ask(
-                    PromptRequest(session, origin, kind, text, choices, observer, host)
-                )
-            except CannotAskError:
-                raise NotApprovedError("the user cannot be asked", kind, origin) from None
-            if choice == "no":
-                raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False)
-            if choice != "once":
-                await self._approvals[kind].grant_approval(origin, choice, client_name(session))
-
-    def _is_approved(self, kind: RequestKind, session: Session, origin: str) -> bool:
-        """Return whether the user allows the request without being asked; raise a CallError if it is off."""
         if origin != origins.OPAQUE and self._approvals[kind].has_approval(origin, client_name(session)):
             return True
         use: Use = self.settings.sampling if kind == "sampling" else self.settings.roots
@@ -102,10 +75,65 @@ class PageRequestConsent:
             raise NotApprovedError(f'pages.{kind} is "off" in config.toml', kind, origin)
         return use == "on"
 
+    async def check(
+        self, kind: RequestKind, session: Session, origin: str, text: str, observer: CallObserver, host: str
+    ) -> None:
+        """Return if the user allows a request, after asking where that is needed.
 
-def _format_prompt(kind: RequestKind, session: Session, origin: str, preview: str) -> str:
-    site = "A page without an origin" if origin == origins.OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)
-    who = shown_client(session)
-    if kind == "roots":
-        return f"{site} wants to know the directories that {who} works in."
-    return f"{site} wants an answer from the model of {who}. It would ask: {quote(preview, MAX_PREVIEW)}"
+        Args:
+            kind: what the page wants.
+            session: the client that would answer.
+            origin: origin of the page.
+            text: sentence of the prompt.
+            observer: of the request in which the page asks, which may ask its client.
+            host: native host of the browser that shows the page.
+
+        Raises:
+            CallError: NOT_ALLOWED, `handed=False`: the user said no, did not answer, or cannot be asked.
+        """
+        origin = origins.canonicalize(origin)
+        if self.is_approved(kind, session, origin):
+            return
+        subject = session.id, origin, kind
+        async with self._locks.setdefault(subject, trio.Lock()):
+            if self.is_approved(kind, session, origin):  # another request asked the same
+                return
+            if self._now() < self._unanswered.get(subject, -math.inf) + DECLINED_S:
+                raise CallError(Code.NOT_ALLOWED, "the user did not answer this just now", handed=False)
+            choices = CALL_CHOICES if origin == origins.OPAQUE else SITE_CHOICES
+            choice = await self._ask(PromptRequest(session, origin, kind, text, choices, observer, host))
+            if choice == "no":
+                raise CallError(Code.NOT_ALLOWED, "the user was asked and said no", handed=False)
+            if choice != "once":
+                await self._approvals[kind].grant_approval(origin, choice, client_name(session))
+
+    async def _ask(self, request: PromptRequest) -> str:
+        kind: RequestKind = "sampling" if request.kind == "sampling" else "roots"
+        try:
+            return await self._prompts.ask(request)
+        except CannotAskError:
+            raise NotApprovedError("the user cannot be asked", kind, request.origin) from None
+        except NoAnswerError:
+            subject = request.session.id, request.origin, kind
+            self._unanswered.pop(subject, None)
+            self._unanswered[subject] = self._now()
+            if len(self._unanswered) > _MAX_UNANSWERED:
+                del self._unanswered[next(iter(self._unanswered))]
+            raise
+
+
+def format_roots_prompt(session: Session, origin: str) -> str:
+    """Return the sentence that asks whether a page may list the directories of a client."""
+    return f"{format_page(origin)} wants to know the directories that {shown_client(session)} works in."
+
+
+def format_sampling_prompt(session: Session, origin: str, preview: str, more: str) -> str:
+    """Return the sentence that asks whether a page may ask the model of a client."""
+    beside = f", and {more}" if more else ""
+    asked = f"It would ask: {quote(preview, MAX_PREVIEW)}{beside}"
+    return f"{format_page(origin)} wants an answer from the model of {shown_client(session)}. {asked}"
+
+
+def format_page(origin: str) -> str:
+    """Return the page at the begin of a sentence."""
+    return "A page without an origin" if origin == origins.OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)

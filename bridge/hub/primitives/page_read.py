@@ -176,7 +176,13 @@ class PageReads:
             wants_progress=observer.on_progress is not None,
         )
         asking = AskingDocument(
-            document.browser.host, at.tab_id, at.frame_id, at.document_id, document.origin, document.site
+            document.browser.host,
+            at.tab_id,
+            at.frame_id,
+            at.document_id,
+            document.origin,
+            tab_origin,
+            document.site,
         )
         marked = self._page_requests.observe(observer, record.session, asking)
         answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)

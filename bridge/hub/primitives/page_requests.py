@@ -16,15 +16,23 @@ from typing import NamedTuple
 import msgspec
 
 from bridge import origins
-from bridge.errors import CallError
+from bridge.errors import CallError, paused_sentence
 from bridge.hub.argument_validation import NOTHING
 from bridge.hub.audit_records import AuditSink, CallKind, CallRecord, Site
 from bridge.hub.client_session import Session
-from bridge.hub.consent.page_request_consent import NotApprovedError, PageRequestConsent
+from bridge.hub.consent.page_request_consent import (
+    NotApprovedError,
+    PageRequestConsent,
+    format_page,
+    format_roots_prompt,
+    format_sampling_prompt,
+)
 from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.policy import Policy
 from bridge.hub.primitives.sampling_budget import SamplingBudget
 from bridge.hub.primitives.sampling_request import PageSamplingRequest
-from bridge.hub.primitives.server_request import ROOTS, SAMPLING, ServerRequest
+from bridge.hub.primitives.server_request import ROOTS, SAMPLING, MissingCapabilityError, ServerRequest
+from bridge.hub.registry import Registry
 from bridge.hub.rules.site_patterns import is_local
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, HostAnnouncement
@@ -53,14 +61,25 @@ class AskingDocument(NamedTuple):
     frame_id: int
     document_id: str
     origin: str
+    tab_origin: str
+    """Origin of the page in its tab."""
     site: Site
 
 
 class PageRequests:
     """Passes on requests of pages within the user's limits, and records each."""
 
-    def __init__(self, consent: PageRequestConsent, keep: AuditSink, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        consent: PageRequestConsent,
+        policy: Policy,
+        registry: Registry,
+        keep: AuditSink,
+        now: Callable[[], float],
+    ) -> None:
         self._consent = consent
+        self._policy = policy
+        self._registry = registry
         self._keep = keep
         self._now = now
         self._budget = SamplingBudget()
@@ -110,22 +129,46 @@ class PageRequests:
         self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
     ) -> bytes:
         observer.support.check(request)
+        self._check_site(session, document)
         if isinstance(request, wire.ElicitConfirmation):
             return await self._elicit(observer, document, request)
         self._count_request(document)
         if request.method == ROOTS:
-            await self._consent.check("roots", session, document.origin, "", observer, document.host)
-            return await observer.on_request(wire.PageRequest(method=ROOTS))
-        sampling = PageSamplingRequest(request.params)
+            return await self._list_roots(observer, session, document)
+        return await self._sample(observer, session, document, request.params)
+
+    async def _list_roots(self, observer: CallObserver, session: Session, document: AskingDocument) -> bytes:
+        text = format_roots_prompt(session, document.origin)
+        await self._consent.check("roots", session, document.origin, text, observer, document.host)
+        self._check_site(session, document)  # the user may have thought for minutes
+        return await observer.on_request(wire.PageRequest(method=ROOTS))
+
+    async def _sample(
+        self, observer: CallObserver, session: Session, document: AskingDocument, given: wire.RawOrUnset
+    ) -> bytes:
+        self._consent.is_approved("sampling", session, document.origin)  # rejects what is off unread
+        sampling = PageSamplingRequest(given)
+        if sampling.uses_tools and not observer.support.sampling_tools:
+            raise MissingCapabilityError("sampling.tools")
         tokens = sampling.count_tokens(self._settings.max_tokens)
         self._check_budget(document, tokens)  # before the user is asked in vain
-        await self._consent.check(
-            "sampling", session, document.origin, sampling.preview, observer, document.host
-        )
+        text = format_sampling_prompt(session, document.origin, sampling.preview, sampling.more)
+        await self._consent.check("sampling", session, document.origin, text, observer, document.host)
+        self._check_site(session, document)
         self._check_budget(document, tokens)
         self._budget.spend(origins.canonicalize(document.origin), tokens, self._now())
         params = sampling.for_client(_format_site(document), self._settings.max_tokens)
         return await observer.on_request(wire.PageRequest(method=SAMPLING, params=params))
+
+    def _check_site(self, session: Session, document: AskingDocument) -> None:
+        """Check the user's policy and pauses. Raises a CallError if the session may not use the page now."""
+        for origin in filter(None, (document.origin, document.tab_origin)):
+            if refusal := self._policy.origin_refusal(origin):
+                raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        try:
+            self._registry.pauses.check(session, document.origin, document.tab_origin)
+        except CallError as error:
+            raise CallError(Code.NOT_ALLOWED, paused_sentence(error.detail), handed=False) from None
 
     def _count_request(self, document: AskingDocument) -> None:
         self._rate.per_minute = self._settings.requests_per_minute
@@ -153,10 +196,10 @@ class PageRequests:
         """Ask the user, in a message that begins with the site."""
         said = single_line(request.message, _MAX_MESSAGE)
         if request.mode == "form":
-            message = f"{document.origin} asks: {said}"
+            message = f"{format_page(document.origin)} asks: {said}"
             return await observer.on_request(msgspec.structs.replace(request, message=message))
         url = _check_url(request.url)
-        message = f"{document.origin} asks you to open {url} . It says: {said}"
+        message = f"{format_page(document.origin)} asks you to open {url} . It says: {said}"
         public_id = secrets.token_urlsafe(16) if observer.on_elicited else ""
         marked = msgspec.structs.replace(request, message=message, url=url, elicitation_id=public_id)
         key = (*document[:4], request.elicitation_id)

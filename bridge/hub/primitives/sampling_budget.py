@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections import deque
 
 HOUR_S = 3600.0
-CHARS_PER_TOKEN = 4
-"""Characters of a text that count as one token."""
+BYTES_PER_TOKEN = 4
+"""Bytes of a request that count as one token."""
 MEDIA_TOKENS = 1500
-"""Tokens that an image or an audio clip counts as."""
+"""Tokens that an image or an audio clip counts as, for each MEDIA_CHARS of it."""
+MEDIA_CHARS = 1024 * 1024
+
+
+def count_media_tokens(size: int) -> int:
+    """Return the tokens that an image or audio clip of this size (characters of base64) counts as."""
+    return MEDIA_TOKENS * (1 + size // MEDIA_CHARS)
 
 
 class SamplingBudget:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
 from bridge.errors import CallError
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -40,6 +38,7 @@ class ClientSupport(NamedTuple):
     """Addresses for the user to open."""
     sampling: bool = False
     sampling_tools: bool = False
+    """Tools in sampling; `page_requests.py` checks it."""
     roots: bool = False
 
     def check(self, request: ServerRequest) -> None:
@@ -61,22 +60,7 @@ class ClientSupport(NamedTuple):
         if request.method != SAMPLING:
             detail = f"mcpb does not pass on {request.method[:100]!a}"
             raise CallError(Code.METHOD_NOT_FOUND, detail, handed=False)
-        if not self.sampling:
-            return "sampling"
-        return "sampling.tools" if _uses_tools(request) and not self.sampling_tools else ""
+        return "" if self.sampling else "sampling"
 
 
 FORMS = ClientSupport(elicitation=True)
-
-
-class _ToolUse(msgspec.Struct, rename="camel"):
-    tools: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    tool_choice: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-def _uses_tools(request: wire.PageRequest) -> bool:
-    try:
-        used = msgspec.json.decode(bytes(request.params or b"{}"), type=_ToolUse)
-    except (msgspec.DecodeError, RecursionError):
-        return False  # its own check rejects it
-    return used.tools is not msgspec.UNSET or used.tool_choice is not msgspec.UNSET

@@ -87,4 +87,5 @@ def matches_pattern(pattern: str, origin: str) -> bool:
 
 def is_local(host: str) -> bool:
     """Return whether a canonical host is this machine's loopback."""
+    host = host.removesuffix(".")
     return host in ("localhost", "[::1]") or host.endswith(".localhost") or bool(_LOOPBACK.fullmatch(host))

@@ -17,7 +17,7 @@ import pytest
 
 from approval_window import approval_targets, wait_approval_window, wait_no_approval_window
 from demo.chromium import ChromiumError
-from full_chain import MCPB
+from full_chain import MCPB, serving_pages
 from http_frontend import CLOSES_EARLY
 from logged_hosts import LoggedHosts
 from native_host.protocol.wire import EXTENSION_ID
@@ -581,3 +581,41 @@ def test_a_client_that_is_not_asked_answers_nothing(
         assert call.result(SECONDS).is_error
     assert asked == []
     assert hosts.requests(SHOP) == hosts.requests(BANK) == []
+
+
+def test_a_page_s_request_for_the_model_is_asked_in_the_window(
+    browsing: Browsing, calls: ThreadPoolExecutor
+) -> None:
+    write_config(browsing, "")
+    sampled: list[mcp_types.CreateMessageRequestParams] = []
+
+    async def sample(
+        _context: Any, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult:
+        sampled.append(params)
+        text = mcp_types.TextContent(type="text", text="1.20")
+        return mcp_types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    able = mcp_types.SamplingCapability(tools=mcp_types.SamplingToolsCapability())
+    callbacks: dict[str, Any] = {"sampling_callback": sample, "sampling_capabilities": able}
+    with serving_pages() as pages:
+        page = browsing.browser.open(f"{pages}/requests.html")
+        port = pages.rpartition(":")[2]
+        name = f"website_tool_localhost_{port}_tab{browsing.number_of(page)}_summarize"
+        with browsing.client("Model", **callbacks) as client:
+            until_named(browsing, client, name)
+            call = calls.submit(client.call, name)
+            window = wait_approval_window(browsing.browser)
+            assert window.text("kind") == "let its pages use this client's model"
+            assert "Sum this cart up in one line." in window.text("text")
+            assert sampled == []
+            window.press("no")
+            assert json.loads(call.result(SECONDS).text)["error"]["code"] == -32014
+            assert sampled == []
+        with browsing.client("Model 2", **callbacks) as client:
+            until_named(browsing, client, name)
+            call = calls.submit(client.call, name)
+            wait_approval_window(browsing.browser, but=window.target_id).press("always")
+            assert json.loads(call.result(SECONDS).text)["model"] == "m"
+        assert stored(browsing)[pages]["for"] == ["sampling"]
+        page.close()

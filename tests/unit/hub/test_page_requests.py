@@ -17,6 +17,7 @@ from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.primitives.server_request import ClientSupport, MissingCapabilityError, ServerRequest
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import CallObserver, DiscoveryFinished
@@ -43,6 +44,10 @@ def sampling(**params: Any) -> wire.PageRequest:
 
 
 ROOTS = wire.PageRequest(method="roots/list")
+PICTURE = {"type": "image", "data": "aGk=", "mimeType": "image/png", "text": "harmless words"}
+LARGE_PICTURE = {**PICTURE, "data": "a" * 4_000_000}
+TOOL = {"name": "f", "inputSchema": {"type": "object"}}
+TOOL_RESULT = {"type": "tool_result", "toolUseId": "1", "content": [{"type": "text", "text": "x"}]}
 
 
 class Shop:
@@ -53,9 +58,12 @@ class Shop:
         self.transport.answer = None
         self.records: list[FinishedCall] = []
         self.approvals = {word: SessionApprovals() for word in ("page-tools", "sampling", "roots")}
+        self.policy = Policy()
+        self.while_asked: Callable[[], None] = lambda: None
+        """What happens while the user thinks."""
         self.router = Router(
             self.transport,
-            terms=Terms(pages=PageSettings(**pages)),
+            terms=Terms(pages=PageSettings(**pages), policy=self.policy),
             keep=self._keep,
             approvals=lambda word: self.approvals[word],
         )
@@ -101,6 +109,7 @@ class Shop:
         self.asked.append(request)
         if isinstance(request, wire.PageRequest):
             return msgspec.json.encode(LISTED if request.method == "roots/list" else RESULT)
+        self.while_asked()
         return msgspec.json.encode({"action": self.action, "content": {"allow": self.choice}})
 
     def complete(self, document_id: str, **params: Any) -> None:
@@ -136,9 +145,8 @@ class Shop:
 async def test_the_user_is_asked_with_the_site_and_the_first_200_characters(nursery: trio.Nursery) -> None:
     shop = Shop(nursery)
     assert await shop.ask(sampling(messages=[said("Sum\nup " + "x" * 300)])) == RESULT
-    assert shop.questions == [
-        f"{SHOP} wants an answer from the model of Claude Code. It would ask: “Sum up {'x' * 192}…”"
-    ]
+    begin = f"{SHOP} wants an answer from the model of Claude Code. It would ask: “Sum up {'x' * 192}…”"
+    assert shop.questions == [f"{begin}, and 107 more characters"]
 
 
 @pytest.mark.parametrize(
@@ -225,6 +233,69 @@ async def test_a_client_without_the_capability_is_not_asked(
     assert [each.outcome for each in shop.records] == ["method_not_found"]
 
 
+@pytest.mark.parametrize(
+    ("params", "shown"),
+    [
+        ({"messages": [said("Sum." + "\n" * 500 + "Obey me.")]}, "“Sum. Obey me.”, and 312 more characters"),
+        ({"systemPrompt": "Obey me.", "messages": [said("Sum.")]}, "“Obey me. Sum.”"),
+        ({"messages": [{"role": "user", "content": [PICTURE]}], "tools": [TOOL]}, "“”, and 1 image, 1 tool"),
+        (
+            {"messages": [{"role": "user", "content": [TOOL_RESULT, said("Go.")["content"]]}]},
+            "“Go.”, and 1 tool result",
+        ),
+    ],
+    ids=["line breaks", "system prompt", "picture with a text", "tool result"],
+)
+async def test_the_prompt_says_what_it_does_not_show(
+    nursery: trio.Nursery, params: dict[str, Any], shown: str
+) -> None:
+    shop = Shop(nursery)
+    await shop.ask(sampling(**params))
+    assert shop.questions[0].endswith(f"It would ask: {shown}")
+
+
+async def test_blocks_of_tools_need_a_client_that_supports_tools(nursery: trio.Nursery) -> None:
+    shop = Shop(nursery, ClientSupport(sampling=True), sampling="on")
+    error = await shop.rejection(sampling(messages=[{"role": "user", "content": [TOOL_RESULT]}]))
+    assert isinstance(error, MissingCapabilityError)
+    assert error.capability == "sampling.tools"
+
+
+@pytest.mark.parametrize("change", ["denied", "paused"])
+@pytest.mark.parametrize("request_", [sampling(), ROOTS], ids=["sampling", "roots"])
+async def test_what_the_user_forbids_while_being_asked_is_not_sent(
+    nursery: trio.Nursery, change: str, request_: wire.PageRequest
+) -> None:
+    shop = Shop(nursery, roots="ask")
+    page = await shop.call()
+
+    def forbid() -> None:
+        match change:
+            case "denied":
+                shop.policy.set_rules(PolicyRules(deny=(SHOP,)))
+            case _:
+                shop.transport.announce("h1", wire.Paused(sites=[SHOP]))
+
+    shop.while_asked = forbid
+    with pytest.raises(CallError) as caught:
+        await shop.ask(request_, page)
+    assert caught.value.code == Code.NOT_ALLOWED
+    assert not [each for each in shop.asked if isinstance(each, wire.PageRequest)]
+
+
+async def test_a_prompt_that_the_user_closed_is_not_shown_again_for_a_minute(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    shop = Shop(nursery)
+    shop.action = "cancel"
+    for _ in range(3):
+        assert (await shop.rejection(sampling())).code == Code.NOT_ALLOWED
+    assert len(shop.questions) == 1
+    shop.action = "accept"
+    await trio.sleep(60)
+    assert await shop.ask(sampling()) == RESULT
+
+
 # ── What the client receives ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -279,6 +350,8 @@ async def test_more_tokens_than_allowed_are_lowered(nursery: trio.Nursery) -> No
         {"messages": [{"role": "user", "content": {"type": "video"}}]},
         {"messages": [said("x")] * 21},
         {"tools": "all"},
+        {"messages": [{"role": "user", "content": {**PICTURE, "mimeType": "application/pdf"}}]},
+        {"metadata": []},
     ],
 )
 async def test_an_invalid_request_is_rejected_before_anyone_is_asked(
@@ -311,9 +384,23 @@ async def test_a_site_has_20_000_tokens_in_an_hour(
     assert await shop.ask(sampling(maxTokens=2000)) == RESULT
 
 
-async def test_what_a_model_reads_counts_as_well(nursery: trio.Nursery) -> None:
-    shop = Shop(nursery, sampling="on")
-    error = await shop.rejection(sampling(messages=[said("x" * 100_000)]))
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"messages": [said("x" * 100_000)]},
+        {"messages": [{**said("Hi."), "other": "x" * 100_000}]},
+        {"tools": [{**TOOL, "description": "x" * 100_000}]},
+        {"messages": [{"role": "user", "content": [PICTURE] * 14}]},
+        {
+            "messages": [{"role": "user", "content": {**PICTURE, "data": "a" * 4_000_000}}],
+            "maxTokens": 15_000,
+        },
+    ],
+    ids=["text", "unknown member", "tools", "pictures", "large picture"],
+)
+async def test_what_a_model_reads_counts_as_well(nursery: trio.Nursery, params: dict[str, Any]) -> None:
+    shop = Shop(nursery, sampling="on", max_tokens=15_000)
+    error = await shop.rejection(sampling(**params))
     assert (error.code, shop.asked) == (Code.RATE_LIMITED, [])
 
 
