@@ -25,7 +25,7 @@ from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.registry import Registry
-from bridge.hub.tool_result import Answer
+from bridge.hub.tool_result import Answer, ResultCheck
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -41,6 +41,8 @@ class PageResult(msgspec.Struct, frozen=True):
 
     result: bytes
     origin: str
+    is_mismatch: bool = False
+    """True if its `structuredContent` does not fit the tool's `outputSchema`."""
 
 
 Outcome = bytes | PageResult | Exception
@@ -60,6 +62,7 @@ class CallServices(msgspec.Struct, frozen=True):
     call_s: float
     now: Callable[[], float]
     consent: PageToolConsent
+    results: ResultCheck
     keep: AuditSink
     page_requests: PageRequests
     told: Callable[[CallError], str]
@@ -237,14 +240,23 @@ class PageCall:
         read = answer if isinstance(answer, CallError) else tool_result.read_result(answer)
         if isinstance(read, Answer):
             self._services.consent.record_call(self._entry)
-            self.session.linked.read(read.result, self._entry.origin)
-            self._finish_call(PageResult(read.result, self._entry.origin), read)
+            self._finish_with(read)
         elif self._may_go_elsewhere(read):
             self._refused = read
             self._missed.add(self._entry.binding.identity)
             self._start_attempt()
         else:
             self.fail(read)
+
+    def _finish_with(self, read: Answer) -> None:
+        origin = self._entry.origin
+        try:
+            mismatch = self._services.results.find_mismatch(origin, self._entry.tool, read)
+        except CallError as error:
+            self.fail(error)
+            return
+        self.session.linked.read(read.result, origin)
+        self._finish_call(PageResult(read.result, origin, bool(mismatch)), read)
 
     def _may_go_elsewhere(self, error: CallError) -> bool:
         """Not if it may have run, unless running it twice is harmless."""

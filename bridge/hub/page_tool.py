@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from bridge.hub import tool_schema
-from bridge.hub.schema_limits import measure_extent
-from bridge.hub.tool_definition import input_schema
+from bridge.hub.schemas.schema_limits import measure_extent
+from bridge.hub.tool_definition import input_schema, output_schema
 from bridge.hub.tool_schema import Era
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
@@ -42,6 +42,8 @@ class PageTool(msgspec.Struct, frozen=True):
     """True if its page declares that the user has to confirm each call (WebMCP)."""
     is_cacheable: bool
     """True if its page allows caching it."""
+    has_output_schema: bool
+    """True if its page declares the schema of its `structuredContent`."""
     is_for_handshakes: bool
     """True if it is an MCP Tool in the older era, too."""
     raw: bytes
@@ -63,6 +65,7 @@ class PageTool(msgspec.Struct, frozen=True):
             is_repeatable=is_read_only or hints.get("idempotentHint") is True,
             is_consequential=hints.get("consequentialHint") is True,
             is_cacheable=hints.get("cache") is True,
+            has_output_schema=definition.get("outputSchema") is not None,
             is_for_handshakes=tool_schema.is_for(Era.HANDSHAKE, definition),
             raw=raw,
             digest=hashlib.blake2b(raw, digest_size=16).digest(),
@@ -72,6 +75,11 @@ class PageTool(msgspec.Struct, frozen=True):
     def input_schema(self) -> bytes:
         """The JSON Schema of its arguments, as JSON."""
         return input_schema(self.raw)
+
+    @property
+    def output_schema(self) -> bytes:
+        """The JSON Schema of its `structuredContent`, as JSON, if it has one."""
+        return output_schema(self.raw)
 
     def is_for(self, era: Era) -> bool:
         """Return whether it is an MCP Tool in this era."""

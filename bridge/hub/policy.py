@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
@@ -20,6 +21,10 @@ MAX_TEXT = 100
 """Characters of a name or an origin within a refusal: pages choose both."""
 
 _WITHOUT_HOST = {"*", "null", "file://"}
+
+
+ResultRule = Literal["pass", "warn", "reject"]
+"""Pass a result on, pass it on with a mark, or reject it."""
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +57,8 @@ class PolicyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Site patterns; empty is all."""
     deny: tuple[str, ...] = ()
     read_only: bool = False
+    results: ResultRule = "warn"
+    """Use of a page tool's result whose `structuredContent` does not fit the tool's `outputSchema`."""
     tools: tuple[ToolRule, ...] = ()
 
     def __post_init__(self) -> None:
@@ -78,6 +85,11 @@ class Policy:
     def is_read_only(self) -> bool:
         """Return whether only tools without side effects may be called."""
         return self._rules.read_only
+
+    @property
+    def results(self) -> ResultRule:
+        """Return the use of results that do not fit their tool's `outputSchema`."""
+        return self._rules.results
 
     @property
     def has_rules_about_sites(self) -> bool:

@@ -68,7 +68,7 @@ from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
-from bridge.hub.tool_result import Answer
+from bridge.hub.tool_result import Answer, ResultCheck
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import NO_OBSERVER, CallObserver, Event, HostAnnouncement, TabTransport
 from native_host.protocol import wire
@@ -186,6 +186,7 @@ class Router:
             call_s=self._terms.call_s,
             now=trio.current_time,
             consent=self.consent,
+            results=ResultCheck(self._terms.policy),
             keep=keep_call,
             page_requests=self.page_requests,
             told=self._explain_failure,

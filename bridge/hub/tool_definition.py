@@ -173,6 +173,11 @@ def input_schema(definition: bytes) -> bytes:
     return bytes(_of_object(_members.decode(definition).get("inputSchema", _NULL)))
 
 
+def output_schema(definition: bytes) -> bytes:
+    """Return the JSON Schema of a tool's `structuredContent`, for a tool that has one."""
+    return bytes(_without_nulls(_members.decode(definition)["outputSchema"]))
+
+
 def _of_object(given: Raw) -> Raw:
     schema = _without_nulls(given) if given != _NULL else Raw(b"{}")
     members = _members.decode(schema)

@@ -60,9 +60,12 @@ def make_tool_list(era: Era, tools: bytes) -> Parts:
     )
 
 
-def of_page(answer: bytes, era: Era, origin: str) -> Parts:
-    """Return the client's result for a page's result (JSON), marked as written by a page of this origin."""
-    return _passed_on(answer, _make_envelope(era, origin))
+def of_page(answer: bytes, era: Era, origin: str, *, is_mismatch: bool = False) -> Parts:
+    """Return the client's result for a page's result (JSON), marked as written by a page of this origin.
+
+    `is_mismatch`: its `structuredContent` does not fit the tool's `outputSchema`.
+    """
+    return _passed_on(answer, _make_envelope(era, origin, is_mismatch))
 
 
 def of_bridge(answer: bytes, era: Era) -> Parts:
@@ -96,10 +99,12 @@ class _Envelope(NamedTuple):
 
 
 @lru_cache(256)
-def _make_envelope(era: Era, origin: str | None) -> _Envelope:
+def _make_envelope(era: Era, origin: str | None, is_mismatch: bool = False) -> _Envelope:
     meta: dict[str, Any] = {} if era is Era.HANDSHAKE else dict(_META)
     if origin is not None:
         meta |= {f"{OWN_META}untrusted": True, f"{OWN_META}origin": single_line(origin, MAX_ORIGIN_CHARS)}
+    if is_mismatch:
+        meta[f"{OWN_META}outputSchema"] = "mismatch"
     return _Envelope(era, origin, msgspec.json.encode(meta) if meta else b"")
 
 

@@ -171,7 +171,7 @@ def _format_call(outcome: Outcome, era: Era, _asked: ClientRequest) -> Parts | P
         return to_mcp(outcome)
     try:
         if isinstance(outcome, PageResult):
-            return call_results.of_page(outcome.result, era, outcome.origin)
+            return call_results.of_page(outcome.result, era, outcome.origin, is_mismatch=outcome.is_mismatch)
         return call_results.of_bridge(outcome, era)
     except Exception as error:  # noqa: BLE001  (other calls go on)
         _log.exception("A result could not be encoded.")

@@ -43,7 +43,7 @@ bridge.config: loader prompt_files reload restrictions settings shortcuts_file t
 bridge.frontends: stdio
 bridge.hub: admission argument_validation audit_records cached_tools catalog catalog_entries
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers
-bridge.hub: public_names registrations registry router schema_limits schema_texts tab_opener tool_definition
+bridge.hub: public_names registrations registry router schema_texts tab_opener tool_definition
 bridge.hub: tool_list tool_result tool_schema tool_search transport
 bridge.hub.consent: approval_prompts doubt_prompts page_request_consent page_tool_consent page_tool_settings
 bridge.hub.consent: user_prompts
@@ -55,6 +55,7 @@ bridge.hub.primitives: page_requests
 bridge.hub.primitives: page_resource pagination prompt_catalog prompt_messages resource_catalog
 bridge.hub.primitives: resource_subscriptions sampling_budget sampling_request server_request
 bridge.hub.rules: pauses site_patterns site_rules
+bridge.hub.schemas: compiled_schema schema_limits
 bridge.links: host_connection native_hosts pending_requests session_publisher
 bridge.mcp_session: call_observer call_results client_messages client_writer elicitation handover
 bridge.mcp_session: input_required mcp_server

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.hub import argument_validation as arguments_module
-from bridge.hub.argument_validation import MAX_KEPT, MAX_SCHEMA, ArgumentCheck
+from bridge.hub.argument_validation import ArgumentCheck
 from bridge.hub.page_tool import PageTool
+from bridge.hub.schemas import compiled_schema
+from bridge.hub.schemas.compiled_schema import MAX_KEPT, MAX_SCHEMA
 
 Json = dict[str, Any]
 
@@ -44,7 +45,7 @@ def unchecked(caplog: pytest.LogCaptureFixture, schema: Json, arguments: Json | 
     with caplog.at_level(logging.WARNING):
         assert refusal(schema, arguments or {}) == ""
     (record,) = caplog.records
-    return record.getMessage().removeprefix("arguments of order go unchecked: ")
+    return record.getMessage().removeprefix("arguments of order: not checked, because ")
 
 
 def nested(depth: int, innermost: Any = None) -> Json:
@@ -430,13 +431,13 @@ def test_half_a_character_in_a_name_does_no_harm() -> None:
 
 def test_a_schema_is_compiled_once_and_those_needed_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Json] = []
-    real = arguments_module._make_validator
+    real = compiled_schema._make_validator
 
-    def counting(schema: Json) -> Any:
+    def counting(schema: Json, keyword: str) -> Any:
         compiled.append(schema)
-        return real(schema)
+        return real(schema, keyword)
 
-    monkeypatch.setattr(arguments_module, "_make_validator", counting)
+    monkeypatch.setattr(compiled_schema, "_make_validator", counting)
     check = ArgumentCheck()
     first = tool({"required": ["n0"]})
     for number in range(MAX_KEPT):

@@ -1,7 +1,9 @@
 """Calls that are begun without waiting for them: what is done at once, what later, and how they end."""
 
 import json
+from typing import get_args
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -11,6 +13,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import FinishedCall, Record
 from bridge.hub.client_session import Session
 from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.policy import Policy, PolicyRules, ResultRule
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost
 from fake_transport import CART, PlayedTransport, one_page, tab, tools
@@ -60,6 +63,33 @@ async def test_a_call_is_sent_before_begin_returns_and_ends_with_its_answer(
     asked.on_done(EXECUTED)
     assert outcomes == [PageResult(json.dumps(CART).encode(), "https://shop.example")]
     assert words(records) == ["ok"]
+
+
+@pytest.mark.parametrize("rule", get_args(ResultRule))
+async def test_a_result_that_does_not_fit_is_marked_or_rejected_as_the_policy_says(
+    transport: PlayedTransport, records: list[Record], rule: ResultRule
+) -> None:
+    router = Router(transport, keep=records.append, terms=Terms(policy=Policy(PolicyRules(results=rule))))
+    definition = {"name": "getCart", "outputSchema": {"type": "object", "required": ["total"]}}
+    announced = msgspec.structs.replace(tools(1), tools=[msgspec.Raw(msgspec.json.encode(definition))])
+    transport.happen(DiscoveryFinished())
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), announced)
+    outcomes: list[Outcome] = []
+    for structured in ({"total": 1}, {"sum": 1}):
+        router.begin(Session("ours"), GET_CART, NOTHING, outcomes.append)
+        payload = {"content": [], "structuredContent": structured}
+        transport.asked[-1].on_done(msgspec.json.encode({"success": True, "payload": payload}))
+    fits, other = outcomes
+    assert isinstance(fits, PageResult)
+    assert not fits.is_mismatch
+    if rule == "reject":
+        assert isinstance(other, bytes)
+        assert b'"isError":true' in other
+        assert b"total: required" in other
+    else:
+        assert isinstance(other, PageResult)
+        assert other.is_mismatch == (rule == "warn")
+    assert words(records) == ["ok", "not_allowed" if rule == "reject" else "ok"]
 
 
 async def test_the_answer_goes_out_before_it_is_written_down(

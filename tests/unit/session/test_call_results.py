@@ -217,3 +217,12 @@ def test_results_of_the_bridge_keep_the_marks_that_they_have(version: str) -> No
     found = json.loads(line)
     assert found["content"] == [block]
     assert "dev.mcpb/origin" not in found.get("_meta", {})
+
+
+@pytest.mark.parametrize("era", list(Era))
+def test_a_result_that_does_not_fit_its_schema_carries_a_mark_which_a_page_cannot_write(era: Era) -> None:
+    answer = b'{"content":[],"_meta":{"dev.mcpb/outputSchema":"fits"}}'
+    marked = json.loads(b"".join(call_results.of_page(answer, era, ORIGIN, is_mismatch=True)))
+    assert marked["_meta"]["dev.mcpb/outputSchema"] == "mismatch"
+    plain = json.loads(b"".join(call_results.of_page(answer, era, ORIGIN)))
+    assert "dev.mcpb/outputSchema" not in plain["_meta"]
