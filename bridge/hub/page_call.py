@@ -23,6 +23,7 @@ from bridge.hub.client_session import Session, ToolIdentity
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
+from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer, ResultCheck
@@ -63,6 +64,7 @@ class CallServices(msgspec.Struct, frozen=True):
     now: Callable[[], float]
     consent: PageToolConsent
     results: ResultCheck
+    page_log: PageLog
     keep: AuditSink
     page_requests: PageRequests
     told: Callable[[CallError], str]
@@ -94,6 +96,8 @@ class PageCall:
         self._observer = observer
         self._record = CallRecord(session, called_as or name, arguments, services.now())
         self._operation: Operation = FINISHED
+        self._log: Operation = FINISHED
+        """Messages of the page to the client."""
         self._entry: LiveEntry
         self._was_sent = False
         self._names_a_tab = False
@@ -227,6 +231,10 @@ class PageCall:
             args=msgspec.Raw(self._arguments.raw),
             wants_progress=self._observer.on_progress is not None,
         )
+        self._log.cancel()
+        self._log = self._services.page_log.follow(
+            self.session, offer.browser, offer.source, self._observer.log
+        )
         tab = TabAddress(offer.browser.host, offer.tab_id)
         observer = self._services.page_requests.observe(self._observer, self.session, _asking_document(entry))
         send = self._services.transport.send
@@ -288,6 +296,7 @@ class PageCall:
         self._record_end(how)
 
     def _record_end(self, how: Answer | Exception | None) -> None:
+        self._log.cancel()
         self._services.running.pop(self, None)
         self._services.keep(self._record.finish(how, self._services.now()))
 

@@ -51,6 +51,7 @@ from bridge.hub.primitives.own_prompt_messages import make_messages
 from bridge.hub.primitives.own_resource import OwnResource, OwnWatch, format_resource, format_template
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES, check_size
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
+from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_read import CompletionTarget, PageReads, check_argument_size
 from bridge.hub.primitives.page_requests import PageRequests
 from bridge.hub.primitives.pagination import OWN_RANK, Key
@@ -177,6 +178,7 @@ class Router:
         self.page_requests = PageRequests(
             self.request_consent, self._terms.policy, self.registry, keep_call, trio.current_time
         )
+        self.page_log = PageLog(self.registry, self._terms.policy, self.consent)
         self._services = CallServices(
             self.registry,
             self.catalog,
@@ -189,6 +191,7 @@ class Router:
             results=ResultCheck(self._terms.policy),
             keep=keep_call,
             page_requests=self.page_requests,
+            page_log=self.page_log,
             told=self._explain_failure,
             wait=self._wait_for,
         )
@@ -211,6 +214,7 @@ class Router:
             access,
             transport,
             self.page_requests,
+            self.page_log,
             call_s=lambda: self._terms.call_s,
             max_bytes=lambda: self._terms.max_resource_bytes,
         )
@@ -268,6 +272,7 @@ class Router:
             await self.tabs.release(session)
         finally:
             self.recent_calls.release(session)
+            self.page_log.release(session)
 
     def count_browser_tools(self) -> int:
         """Return the number of tools that no page offers and the policy allows."""
@@ -849,8 +854,10 @@ class Router:
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, HostAnnouncement):
+        if isinstance(event, HostAnnouncement) and isinstance(event.message, wire.PageNotification):
             self.page_requests.on_announcement(event)
+            self.page_log.handle_notification(event.host, event.message, trio.current_time())
+            return
         if self._registrations.on_event(event, trio.current_time()):
             self.catalog.store_changed()
         if self.registry.is_settled:  # until then a later profile could come first

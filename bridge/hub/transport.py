@@ -7,7 +7,7 @@ is known before that result.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,6 +15,9 @@ from bridge.errors import CallError
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
 from bridge.hub.primitives.server_request import ClientSupport, ServerRequest
 from native_host.protocol.wire import CdpEvent, HostHello, Progress, ResourceUpdated, Watching, Wire
+
+if TYPE_CHECKING:
+    from bridge.hub.primitives.log_message import LogRecipient
 
 
 class TabAddress(NamedTuple):
@@ -89,6 +92,8 @@ class CallObserver(msgspec.Struct, frozen=True):
     on_elicited: OnElicited | None = None
     on_event: OnEvent | None = None
     on_watch: OnWatch | None = None
+    log: LogRecipient | None = None
+    """Receives what the page logs while it has the request."""
 
     @property
     def supports_elicitation(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from bridge.hub.primitives.log_message import LogLevel
 from bridge.hub.primitives.server_request import ClientSupport
 from native_host.protocol import jsonrpc
 
@@ -95,9 +96,7 @@ class Meta(msgspec.Struct, frozen=True):
         name="io.modelcontextprotocol/clientCapabilities", default=UNSET
     )
     client: Implementation | None = msgspec.field(name="io.modelcontextprotocol/clientInfo", default=None)
-    log_level: (
-        Literal["alert", "critical", "debug", "emergency", "error", "info", "notice", "warning"] | None
-    ) = msgspec.field(name="io.modelcontextprotocol/logLevel", default=None)
+    log_level: LogLevel | None = msgspec.field(name="io.modelcontextprotocol/logLevel", default=None)
 
     def __post_init__(self) -> None:
         if (token := bytes(self.progress_token)) and not is_id(token):
@@ -217,6 +216,12 @@ class SubscribeParams(Params, kw_only=True, frozen=True):
     uri: str
 
 
+class SetLevelParams(Params, kw_only=True, frozen=True):
+    """Params of `logging/setLevel`."""
+
+    level: LogLevel
+
+
 class Filter(msgspec.Struct, rename="camel"):
     """Notifications that a subscription selects."""
 
@@ -326,6 +331,12 @@ class Unsubscribe(Request, tag="resources/unsubscribe"):
     params: SubscribeParams
 
 
+class SetLevel(Request, tag="logging/setLevel"):
+    """Request `logging/setLevel`, of the handshake era."""
+
+    params: SetLevelParams
+
+
 class Ping(Request, tag="ping"):
     """Request `ping`."""
 
@@ -400,6 +411,7 @@ _Known = (
     | Complete
     | Subscribe
     | Unsubscribe
+    | SetLevel
     | Ping
     | Discover
     | Listen

@@ -16,6 +16,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome, PageResult
+from bridge.hub.primitives.log_message import LogLevel
 from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import Router
 from bridge.hub.tool_schema import Era
@@ -24,7 +25,14 @@ from bridge.mcp_session import call_results
 from bridge.mcp_session.call_observer import make_observer
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_writer import Client, make_notification
-from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
+from bridge.mcp_session.input_required import (
+    MAX_SUSPENDED,
+    InputRequired,
+    Request,
+    RetryError,
+    SuspendedCalls,
+)
+from bridge.mcp_session.log_messages import RequestLog
 from bridge.mcp_session.request_errors import prompt_error, read_error
 from bridge.mcp_session.server_requests import ServerRequests
 from native_host.protocol import wire
@@ -59,6 +67,8 @@ class ClientRequest(NamedTuple):
     support: ClientSupport
     progress_token: bytes = b""
     """JSON; empty: no progress is wanted."""
+    log_level: LogLevel | None = None
+    """Since MCP 2026-07-28: least severe level of the log messages that it wants; None: it wants none."""
     state: str | None = None
     responses: Mapping[str, bytes] = MappingProxyType({})
     """MCP results (JSON) of the client or its user, by the keys of the requests."""
@@ -83,6 +93,8 @@ class ClientRequests:
         self._suspended = suspended
         self._server_requests = server_requests
         self._client = client
+        self._logs: dict[str, RequestLog] = {}
+        """Logs of suspended requests by state, the oldest first."""
 
     def begin(
         self, kind: Kind, era: Era, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
@@ -124,10 +136,16 @@ class ClientRequests:
     ) -> Operation:
         report = _progress_reporter(asked)
         if not kind.may_be_suspended or (asked.state is None and not any(asked.support)):
-            return self._run(kind, Era.STATELESS, asked, on_answer, CallObserver(report))
+            log = RequestLog(asked.client, asked.log_level) if asked.log_level else None
+            return self._run(kind, Era.STATELESS, asked, on_answer, CallObserver(report, log=log))
         request = Request(kind.method, asked.name, asked.arguments)
+        suspended = self._logs.pop(asked.state, None) if asked.state is not None else None
+        log = suspended or RequestLog(asked.client, asked.log_level)
+        log.continue_with(asked.client, asked.log_level)
 
         def on_turn(told: Outcome | InputRequired) -> None:
+            if isinstance(told, InputRequired):
+                self._suspend_log(log, told.state)
             on_answer(
                 _input_required(told)
                 if isinstance(told, InputRequired)
@@ -135,9 +153,24 @@ class ClientRequests:
             )
 
         if asked.state is not None:
-            return self._suspended.resume(asked.state, request, asked.responses, on_turn, report)
-        begin = partial(kind.begin, self._router, self._session, asked)
+            try:
+                return self._suspended.resume(asked.state, request, asked.responses, on_turn, report)
+            except RetryError:
+                if suspended:
+                    self._suspend_log(log, asked.state)
+                raise
+
+        def begin(on_finished: OnFinished[Outcome], observer: CallObserver) -> Operation:
+            observer = msgspec.structs.replace(observer, log=log)
+            return kind.begin(self._router, self._session, asked, on_finished, observer)
+
         return self._suspended.begin(request, begin, on_turn, report, support=asked.support)
+
+    def _suspend_log(self, log: RequestLog, state: str) -> None:
+        log.suspend()
+        self._logs[state] = log
+        while len(self._logs) > MAX_SUSPENDED:  # the oldest ones have expired
+            del self._logs[next(iter(self._logs))]
 
     def _run(
         self,

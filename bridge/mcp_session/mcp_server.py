@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bridge.hub.client_session import Session
+from bridge.hub.primitives.log_message import LogRecipient
 from bridge.hub.primitives.pagination import Key, page_behind
 from bridge.hub.registry import Frame
 from bridge.hub.router import ListKind, Router, TellChange
@@ -143,6 +144,10 @@ class McpServer:
         """
         return partial(self._router.subscriptions.end, self._router.listen(self._session, uris, tell))
 
+    def listen_to_log(self, recipient: LogRecipient) -> Callable[[], None]:
+        """Send a recipient what the session's documents log; return what ends that."""
+        return self._router.page_log.listen(self._session, recipient)
+
     async def capabilities(self) -> dict[str, Any]:
         """Return the server's capabilities, including those of connected browsers."""
         await self._router.wait_discovered()
@@ -153,6 +158,7 @@ class McpServer:
             "resources": {"subscribe": True, "listChanged": True},
             "prompts": {"listChanged": True},
             "completions": {},
+            "logging": {},
             "experimental": {"browser": browser},
         }
 

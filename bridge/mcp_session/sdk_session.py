@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, get_args
 
 import mcp_types as types
 import trio
@@ -44,6 +44,7 @@ from pydantic import ValidationError
 
 from bridge.errors import CallError, ProtocolError, to_mcp
 from bridge.hub.argument_validation import NOTHING, Arguments
+from bridge.hub.primitives.log_message import LogLevel
 from bridge.hub.primitives.pagination import BadCursorError
 from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import ListKind
@@ -64,6 +65,7 @@ from bridge.mcp_session.client_requests import (
 )
 from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
+from bridge.mcp_session.log_messages import SessionLog
 from bridge.mcp_session.mcp_server import INSTRUCTIONS, STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import Key, OpenRequest, OpenRequests
 from bridge.mcp_session.request_errors import BAD_CURSOR, read_error
@@ -102,6 +104,7 @@ class SdkSession:
         client_requests: ClientRequests,
         requests: OpenRequests[OpenRequest],
         updates: ResourceUpdates,
+        log: SessionLog,
     ) -> None:
         self._server = server
         self._client = client
@@ -109,6 +112,7 @@ class SdkSession:
         self._requests = requests
         self._asked: dict[Key, _PackageRequest] = {}
         self._updates = updates
+        self._log = log
         self._listening: dict[_Bus, None] = {}
         self._handshaken: ServerSession | None = None
         self._package: Server[Any] = Server(
@@ -139,6 +143,7 @@ class SdkSession:
         self._package.add_request_handler(
             "resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe
         )
+        self._package.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # Instead of the package's telemetry: nothing leaves this machine.
         self._package.middleware[:] = [self._guard]
 
@@ -318,6 +323,10 @@ class SdkSession:
     async def _unsubscribe(self, ctx: _Context, params: types.UnsubscribeRequestParams) -> NoReturn:
         raise _Answer(self._server.unsubscribe(_era_of(ctx), params.uri))
 
+    async def _set_level(self, ctx: _Context, params: types.SetLevelRequestParams) -> NoReturn:
+        self._log.set_level(params.level)
+        raise _Answer(call_results.make_result(_era_of(ctx), {}))
+
     async def _listen(
         self, ctx: _Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
@@ -369,6 +378,7 @@ class SdkSession:
             asked.client if asked else self._client,
             _support_of(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
+            log_level=_read_level(ctx),
             state=params.request_state if isinstance(params, _Suspendable) else None,
             responses=_find_responses(ctx) if isinstance(params, _Suspendable) else {},
             notify_updated=self._updates.write,
@@ -502,6 +512,11 @@ def _parse_line(line: bytes) -> JSONRPCMessage | str:
 
 def _era_of(ctx: _Context) -> Era:
     return Era.STATELESS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else Era.HANDSHAKE
+
+
+def _read_level(ctx: _Context) -> LogLevel | None:
+    wanted = (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)
+    return next((level for level in get_args(LogLevel) if level == wanted), None)
 
 
 def _support_of(ctx: _Context) -> ClientSupport:

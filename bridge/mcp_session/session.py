@@ -47,6 +47,7 @@ from bridge.mcp_session.client_messages import (
     PromptReference,
     ReadResource,
     Request,
+    SetLevel,
     Subscribe,
     Unsubscribe,
 )
@@ -63,6 +64,7 @@ from bridge.mcp_session.client_requests import (
 from bridge.mcp_session.client_writer import Client
 from bridge.mcp_session.handover import GOODBYE_S, ForwardedLine, SessionHandover
 from bridge.mcp_session.input_required import SuspendedCalls, open_suspended_calls
+from bridge.mcp_session.log_messages import SessionLog
 from bridge.mcp_session.mcp_server import STATELESS_VERSION, McpServer
 from bridge.mcp_session.open_requests import OpenRequest, OpenRequests
 from bridge.mcp_session.request_errors import BAD_CURSOR, read_error
@@ -101,6 +103,7 @@ class McpSession:
         self._server_requests = ServerRequests()
         self._client_requests = server.make_client_requests(suspended, self._server_requests, client)
         self._updates = ResourceUpdates(client, nursery)
+        self._log = SessionLog(client, server.listen_to_log)
         self.requests: OpenRequests[OpenRequest] = OpenRequests()
         """Also those that the package is to answer; subscriptions are none, as they last."""
         self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
@@ -148,6 +151,7 @@ class McpSession:
     async def close(self) -> None:
         """End the session: respond to all open requests. Those of calls say whether they may have run."""
         self._server.remove_listener(self._tell_list_changed)
+        self._log.end()
         self._server.end_calls()
         if self._lines:
             self._lines.close()
@@ -158,6 +162,7 @@ class McpSession:
     def abandon(self) -> None:
         """Cancel the open requests: the client has gone."""
         self._server.remove_listener(self._tell_list_changed)
+        self._log.end()
         self._sdk_scope.cancel()
         for asked in [*self.requests, *self._subscriptions]:
             asked.cancel()
@@ -220,6 +225,10 @@ class McpSession:
             case Unsubscribe():
                 done = self._server.unsubscribe(Era.HANDSHAKE, message.params.uri)
                 client_writer.make_answer(client, bytes(message.id), done)
+            case SetLevel():
+                self._log.set_level(message.params.level)
+                done = call_results.make_result(Era.HANDSHAKE, {})
+                client_writer.make_answer(client, bytes(message.id), done)
             case Discover() | Listen():
                 return False
             case _:
@@ -281,6 +290,7 @@ class McpSession:
             client,
             can.support,
             progress_token=bytes(message.params.meta.progress_token),
+            log_level=message.params.meta.log_level,
             notify_updated=self._updates.write,
         )
         if isinstance(message, CallTool | ReadResource | GetPrompt):
@@ -357,7 +367,7 @@ class McpSession:
             from bridge.mcp_session.sdk_session import SdkSession  # noqa: PLC0415
 
             self._sdk_session = SdkSession(
-                self._server, self._client, self._client_requests, self.requests, self._updates
+                self._server, self._client, self._client_requests, self.requests, self._updates, self._log
             )
             await self._sdk_session.run(lines, handover)
         self._sdk_ended.set()

@@ -174,6 +174,8 @@ var PageBounds = (() => {
 
   /** Notifications of a frame, or those of a call about its progress: what is too much is dropped. */
   class Pace {
+    /** How many were dropped since `takeDropped`. */
+    #dropped = 0;
     #since = -Infinity;
     #count = 0;
 
@@ -191,7 +193,21 @@ var PageBounds = (() => {
       const now = performance.now();
       if (now - this.#since >= 1000) [this.#since, this.#count] = [now, 0];
       this.#count += 1;
-      return this.#count <= this.perSecond && jsonBytes(message) <= NOTIFICATION_BYTES;
+      const isAllowed = this.#count <= this.perSecond && jsonBytes(message) <= NOTIFICATION_BYTES;
+      if (!isAllowed) this.#dropped += 1;
+      return isAllowed;
+    }
+
+    /** Count some that were dropped earlier. @param {unknown} count */
+    addDropped(count) {
+      if (Number.isSafeInteger(count) && Number(count) > 0) this.#dropped += Number(count);
+    }
+
+    /** Return how many were dropped since the last time, as a member of a message; none: no member. */
+    takeDropped() {
+      const dropped = this.#dropped;
+      this.#dropped = 0;
+      return dropped > 0 ? { dropped } : {};
     }
   }
 

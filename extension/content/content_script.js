@@ -114,7 +114,8 @@ class PageProxy {
 
   /** @param {{ method: string, params: object }} notification of the page's server */
   #notified(notification) {
-    if (this.#pace.allows(notification)) this.#post({ type: "page-notification", ...notification });
+    if (!this.#pace.allows(notification)) return;
+    this.#post({ type: "page-notification", ...notification, ...this.#pace.takeDropped() });
   }
 
   /**

@@ -22,7 +22,8 @@
  *   | { type: "resource-updated", uri: string, watched: string }} WatchMessage `resource-watched`: its changes are
  *   reported from now on; `resource-unwatched`: they are not any more; `resource-updated`: `uri` has changed, which is
  *   `watched` or a part of it
- * @typedef {{ type: "page-notification", method: string, params?: object }} PageNotificationMessage
+ * @typedef {{ type: "page-notification", method: string, params?: object, dropped?: number }} PageNotificationMessage
+ *   `dropped`: how many before it were too much
  * @typedef {{ type: "frame-visible" }} VisibleMessage
  * @typedef {{ type: "page-question", questionId: string, method: string, params: object }} QuestionMessage the page
  *   requests something of the client of the call that runs in it

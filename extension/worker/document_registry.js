@@ -359,11 +359,13 @@ export class Frames {
    * @param {Frame} frame
    * @param {PageNotificationMessage} message
    */
-  #notify(frame, { method, params }) {
+  #notify(frame, { method, params, dropped }) {
     if (!PageBounds.NOTIFICATIONS.includes(method)) return;
     const message = { method, params: params ?? {} };
+    frame.pace.addDropped(dropped);
     if (frame.announced === "" || !frame.pace.allows(message)) return;
-    this.#link?.post(notification("browser/pageNotification", { ...frame.address, ...message }));
+    const counted = { ...frame.address, ...message, ...frame.pace.takeDropped() };
+    this.#link?.post(notification("browser/pageNotification", counted));
   }
 
   /** @param {Frame} frame */

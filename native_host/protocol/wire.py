@@ -374,6 +374,8 @@ class PageNotification(FrameAddress, kw_only=True):
 
     method: str
     params: RawOrUnset = msgspec.UNSET
+    dropped: int = 0
+    """Notifications of the frame that were dropped before this one."""
 
 
 # ── To one asker, with `for` ────────────────────────────────────────────────────────────────────────────────

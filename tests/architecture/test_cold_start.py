@@ -48,8 +48,8 @@ bridge.hub: tool_list tool_result tool_schema tool_search transport
 bridge.hub.consent: approval_prompts doubt_prompts page_request_consent page_tool_consent page_tool_settings
 bridge.hub.consent: user_prompts
 bridge.hub.primitives: completion document_access document_names embedded_resource
-bridge.hub.primitives: extension_support linked_resources own_prompt own_prompt_messages
-bridge.hub.primitives: own_resource recent_calls
+bridge.hub.primitives: extension_support linked_resources log_message own_prompt own_prompt_messages
+bridge.hub.primitives: own_resource page_log recent_calls
 bridge.hub.primitives: offered_entries page_contents page_documents page_marks page_prompt page_read
 bridge.hub.primitives: page_requests
 bridge.hub.primitives: page_resource pagination prompt_catalog prompt_messages resource_catalog
@@ -60,7 +60,7 @@ bridge.links: host_connection native_hosts pending_requests session_publisher
 bridge.mcp_session: call_observer call_results client_messages client_writer elicitation handover
 bridge.mcp_session: input_required mcp_server
 bridge.mcp_session: client_requests open_requests request_errors resource_updates sampling_and_roots
-bridge.mcp_session: server_requests session
+bridge.mcp_session: log_messages server_requests session
 bridge.state: approval_publisher audit_log log_file pause_sync pauses_file profiles_file server_record
 bridge.state: site_approvals tool_cache
 http_serving: host_header

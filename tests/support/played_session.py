@@ -215,6 +215,16 @@ def change_resources(played: Played) -> None:
     played.pages.announce("h1", offer("getCart", "hold", resources=("cart://1", "cart://2")))
 
 
+def log(played: Played) -> None:
+    """The page logs a message of each of two levels."""
+    for level in ("debug", "error"):
+        params = msgspec.Raw(json.dumps({"level": level, "logger": "cart", "data": {"items": 2}}).encode())
+        logged = wire.PageNotification(
+            tab_id=1, frame_id=0, document_id="d1", method="notifications/message", params=params
+        )
+        played.pages.announce("h1", logged)
+
+
 def update(played: Played) -> None:
     """The page reports a change of each resource that is watched."""
     for asked in played.pages.asked:

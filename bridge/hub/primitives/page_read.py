@@ -17,6 +17,7 @@ from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
 from bridge.hub.primitives.page_contents import read_contents
 from bridge.hub.primitives.page_documents import PageDocument
+from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
 from bridge.hub.primitives.prompt_messages import read_messages
@@ -57,6 +58,7 @@ class PageReads:
         access: DocumentAccess,
         transport: TabTransport,
         page_requests: PageRequests,
+        page_log: PageLog,
         *,
         call_s: Callable[[], float],
         max_bytes: Callable[[], int],
@@ -66,6 +68,7 @@ class PageReads:
         self._access = access
         self._transport = transport
         self._page_requests = page_requests
+        self._page_log = page_log
         self._call_s = call_s
         self._max_bytes = max_bytes
 
@@ -185,7 +188,13 @@ class PageReads:
             document.site,
         )
         marked = self._page_requests.observe(observer, record.session, asking)
-        answer = await self._transport.request(document.address, MCP_REQUEST, request, self._call_s(), marked)
+        log = self._page_log.follow(record.session, document.browser, document.frame, observer.log)
+        try:
+            answer = await self._transport.request(
+                document.address, MCP_REQUEST, request, self._call_s(), marked
+            )
+        finally:
+            log.cancel()
         self._access.check_again(record.session, document, tab_origin, what)
         return answer
 

@@ -36,6 +36,7 @@ from played_session import (
     change_resources,
     encoded,
     initialize,
+    log,
     opened,
     put,
     report,
@@ -201,6 +202,76 @@ async def test_prompts_and_completion(era: str) -> None:
     assert sum('"text": "tea"' in line for line in told) == 1
     assert sum('"values": ["Bern"]' in line for line in told) == 3
     assert sum("needs the argument" in line for line in told) == 2
+
+
+LOG_LEVEL = mcp_types.LOG_LEVEL_META_KEY
+
+
+async def test_log_messages_of_a_session() -> None:
+    era = "2025-11-25"
+    told = await hear_the_same(
+        [
+            *opened(era),
+            asked(era, 1, "tools/call", CART_CALL),
+            log,
+            asked(era, 2, "logging/setLevel", {"level": "warning"}),
+            log,
+            asked(era, 3, "logging/setLevel", {"level": "loud"}),
+            asked(era, 4, "logging/setLevel", {}),
+            asked(era, 5, "logging/setLevel"),
+            log,
+            asked(era, 6, "logging/setLevel", {"level": "debug"}),
+            log,
+            call(era, 7, _meta={LOG_LEVEL: "emergency"}),
+            log,
+            answer_all,
+        ]
+    )
+    assert sum("notifications/message" in line for line in told) == 1 + 1 + 2 + 2
+    assert sum('"logger": "https://shop.example cart"' in line for line in told) == 6
+
+
+async def test_log_messages_of_a_request() -> None:
+    era = "2026-07-28"
+    told = await hear_the_same(
+        [
+            asked(era, 1, "logging/setLevel", {"level": "debug"}),
+            call(era, 2),
+            log,
+            call(era, 3, _meta={LOG_LEVEL: "error"}),
+            log,
+            call(era, 4, _meta={LOG_LEVEL: "debug", CAPABILITIES: {}}),
+            call(era, 5, _meta={LOG_LEVEL: "loud"}),
+            log,
+            answer_all,
+            log,
+        ]
+    )
+    assert sum("notifications/message" in line for line in told) == 1 + 1 + 2
+
+
+async def test_log_messages_of_a_suspended_request() -> None:
+    era = "2026-07-28"
+    told = await hear_the_same(
+        [
+            call(era, 1, _meta={LOG_LEVEL: "debug"}),
+            log,
+            ask,
+            log,
+            comes_back(era, 2, arguments={"no": "call"}, _meta={LOG_LEVEL: "debug"}),
+            log,
+            ask,
+            comes_back(era, 3, _meta={LOG_LEVEL: "debug"}),
+            log,
+            comes_back(
+                era,
+                4,
+                inputResponses={"question": {"action": "accept", "content": {"apples": 2}}},
+                _meta={LOG_LEVEL: "error"},
+            ),
+        ]
+    )
+    assert sum("notifications/message" in line for line in told) == 2
 
 
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
