@@ -89,7 +89,7 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
     profiles = ProfileSync(ProfilesFile(_state_directory()))
 
     def rules_of(session_id: str) -> wire.SessionRules:
-        return _site_rules_of(terms.policy, tools.approved_sites(session_id), session_id)
+        return _site_rules_of(terms.policy, tools.allowed_sites(session_id), session_id)
 
     site_rules = SiteRules(links, rules_of)
     with closing(SqliteToolStore(_state_directory(), cached_days=config.cached_days)) as store:
@@ -116,10 +116,10 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             nursery.cancel_scope.cancel()
 
 
-def _site_rules_of(policy: Policy, approved: list[str] | None, session_id: str) -> wire.SessionRules:
+def _site_rules_of(policy: Policy, allowed: list[str] | None, session_id: str) -> wire.SessionRules:
     allow: list[str] | msgspec.UnsetType = list(policy.allowed_patterns) or msgspec.UNSET
-    if approved is not None:
-        allow = [site for site in approved if not policy.origin_refusal(site)]
+    if allowed is not None:
+        allow = [site for site in allowed if not policy.origin_refusal(site)]
     return wire.SessionRules(session=session_id, deny=list(policy.denied_patterns), allow=allow)
 
 
@@ -147,6 +147,7 @@ def _set_config(
         max_listed=config.max_listed_tools,
         max_resource_bytes=config.max_resource_bytes,
         ask_in=config.browser.ask_in,
+        ranks_roots=config.browser.roots != "files",
         closing=config.browser.closing,
     )
     router.set_terms(changed)
@@ -199,6 +200,7 @@ def _make_terms(config: Config) -> Terms:
         asks_sites=config.browser.sites == "ask",
         rate_limiter=RateLimiter(config.calls_per_minute),
         ask_in=config.browser.ask_in,
+        ranks_roots=config.browser.roots != "files",
         closing=config.browser.closing,
     )
 

@@ -31,8 +31,8 @@ from bridge.browser_tools.tools import file_upload, navigate
 from bridge.browser_tools.tools.computer_action import Computer
 from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
-from bridge.hub.primitives.server_request import FORMS, ClientSupport, ServerRequest
 from bridge.hub.registry import Browser
+from bridge.hub.server_request import FORMS, ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver, TabAddress
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import quote, single_line
@@ -219,6 +219,8 @@ def _rule_about_sites(context: CallContext) -> str:
         return "config.toml has rules about sites"
     if context.services.settings.sites != "any":
         return f'browser.sites is "{context.services.settings.sites}"'
+    if context.services.settings.roots == "strict":
+        return 'browser.roots is "strict"'
     return "a site is paused" if context.services.registry.pauses.sites else ""
 
 

@@ -70,7 +70,7 @@ class BrowserTools:
         approvals: Approvals,
         sites_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Set up the tools; `sites_changed` is called when `approved_sites` has another result."""
+        """Set up the tools; `sites_changed` is called when `allowed_sites` has another result."""
         self._router = router
         self._transport = transport
         self._policy = policy
@@ -117,11 +117,11 @@ class BrowserTools:
         if self._runner:
             self._runner.set_settings(settings)
 
-    def approved_sites(self, session_id: str) -> list[str] | None:
-        """Return the origins that the user has approved for a session; None: it needs no approval."""
-        if self._settings.sites == "any":
+    def allowed_sites(self, session_id: str) -> list[str] | None:
+        """Return the only origins that approvals and roots let a session use; None: they restrict nothing."""
+        if self._settings.sites == "any" and self._settings.roots != "strict":
             return None
-        return self._runner.approved_sites(session_id) if self._runner else []
+        return self._runner.allowed_sites(session_id) if self._runner else []
 
     @property
     def names(self) -> Container[str]:
@@ -241,6 +241,11 @@ class BrowserTools:
     async def run(self, recording: CallRecord, caller: CallObserver) -> tool_result.Answer:
         """See `Provider`."""
         return await self.runner.run(recording, caller)
+
+    async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+        """See `Provider`."""
+        if self._settings.roots == "strict":
+            await self.runner.prepare_tab(session, caller)
 
     async def run_forever(self) -> None:
         """Release unused tabs, and follow watched resources. Runs until cancelled."""

@@ -61,6 +61,7 @@ from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.primitives.own_resource import OwnResource
+from bridge.hub.rules.root_sites import read_roots
 from bridge.hub.tool_definition import OWN_META
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.state.site_approvals import ApprovalsError
@@ -130,11 +131,19 @@ class ToolRunner:
         """Apply other settings, also to calls that run."""
         self._services.settings = settings
 
-    def approved_sites(self, session_id: str) -> list[str]:
-        """Return the origins that the user has approved for a session."""
+    def allowed_sites(self, session_id: str) -> list[str]:
+        """Return the origins that the user's approvals and the client's roots let a session use."""
         session = self._sessions.get(session_id)
         if session is None:
             return []
+        settings = self._services.settings
+        roots = self.state_of(session).state_of(permissions.KnownRoots).roots
+        if settings.sites == "any":
+            return list(roots.sites)
+        approved = self._approved_sites(session)
+        return approved if settings.roots != "strict" else [site for site in approved if roots.includes(site)]
+
+    def _approved_sites(self, session: Session) -> list[str]:
         allowed, client = self.state_of(session).state_of(permissions.SessionGrants), client_name(session)
         granted = {site for site, _ in set.union(allowed.sites, *allowed.once)}
         try:
@@ -170,7 +179,7 @@ class ToolRunner:
         session = recording.session
         context = self._make_context(recording, caller, self._services.tools[recording.name])
         with self._with_approval(context):
-            await context.wait_discovered()
+            await self._prepare(context)
             try:
                 answer = await self._run_caught(context, recording.arguments)
                 if "max_chars" not in recording.arguments.value:
@@ -207,7 +216,7 @@ class ToolRunner:
         async def run(tool: Tool[Any, CallContext], arguments: dict[str, Any]) -> ToolResult:
             context = replace(self._make_context(recording, caller, tool), is_read=True)
             with self._with_approval(context):
-                await context.wait_discovered()
+                await self._prepare(context)
                 return await self._run_caught(context, Arguments.of(arguments))
 
         tools = self._services.tools
@@ -227,7 +236,7 @@ class ToolRunner:
         tool, arguments = resource_reader.admission_of(uri, self._services.tools)
         context = replace(self._make_context(recording, caller, tool), is_read=True)
         with self._with_approval(context):
-            await context.wait_discovered()
+            await self._prepare(context)
             try:
                 self._check_channel(recording.session, "reports no changes of its tabs")
                 await self._run_caught(context, Arguments.of(arguments))
@@ -290,6 +299,27 @@ class ToolRunner:
             allowed.once = [each for each in allowed.once if each is not context.approved_once]
             if context.approved_once:
                 self._services.sites_changed()
+
+    async def _prepare(self, context: CallContext) -> None:
+        """Wait for browsers, and for the client's roots where they decide about sites."""
+        await context.wait_discovered()
+        await self._learn_roots(context.session, context.prompts)
+
+    async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+        """Learn which sites a session may open, before a tab is opened for a page's tool."""
+        if session.id not in self._sessions:
+            self._sessions[session.id] = session
+            self._services.sites_changed()
+        await self._learn_roots(session, ClientPrompts(self._services, session, caller))
+
+    async def _learn_roots(self, session: Session, prompts: ClientPrompts) -> None:
+        if self._services.settings.roots != "strict":
+            return
+        roots = read_roots(await prompts.list_roots())
+        known = self.state_of(session).state_of(permissions.KnownRoots)
+        if roots != known.roots:
+            known.roots = roots
+            self._services.sites_changed()
 
     async def _run_caught(self, context: CallContext, arguments: Arguments) -> ToolResult:
         try:

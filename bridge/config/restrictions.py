@@ -38,6 +38,10 @@ def _closes_no_more(given: str | bool, of_file: str | bool) -> bool:
     return order[given] <= order[of_file]
 
 
+def _stays_strict(given: str, of_file: str) -> bool:
+    return of_file != "strict" or given == of_file
+
+
 def _is_nearer(given: str, of_file: str) -> bool:
     return given == of_file or given in _LOOPBACK
 
@@ -54,6 +58,7 @@ RESTRICTIONS: dict[str, IsTighter] = {
     "browser.enabled": _is_off,
     "browser.tabs": _is_one_of_the_first("own", "ask", "any"),
     "browser.sites": _is_one_of_the_first("ask", "any"),
+    "browser.roots": _stays_strict,
     "browser.ask_in": _is_one_of_the_first("extension", "both", "client"),
     "browser.find_with_model": _is_off,
     "browser.close_tabs": _closes_no_more,

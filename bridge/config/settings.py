@@ -140,6 +140,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Access to tabs that are neither the session's own nor handed over: none, those the user allows, all."""
     sites: Literal["any", "ask"] = "any"
     """Sites on which a session may act: any, or only those that the user approves."""
+    roots: Literal["files", "guide", "strict"] = "files"
+    """Use of the client's roots: for files; also to rank sites; also as the only sites for browser tools."""
     ask_in: Literal["extension", "client", "both"] = "extension"
     """Place of approval prompts: a window of the extension, the MCP client, or both."""
     upload_dirs: tuple[str, ...] = ()

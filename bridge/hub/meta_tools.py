@@ -191,14 +191,16 @@ def page_tools(
     unlisted: Container[ListedTool] = (),
     resources: Sequence[OfferedEntry] = (),
     prompts: Sequence[OfferedEntry] = (),
+    is_preferred: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
     """Return the result of `list_page_tools`: text, and the same as structured content.
 
     The user has not approved the sites of `unlisted` tools yet: their texts are shown with schemas only. The
     best matches for `asked.query` come first; the number of those beyond `asked.limit` or MAX_TEXT is stated.
-    Among equals origins take turns, so that a site with many tools does not hide the others.
+    Among equals, preferred origins come first. Origins take turns, so that a site with many tools does not
+    hide the others.
     """
-    equals = search_entries(entries, asked.query)
+    equals = search_entries(entries, asked.query, is_preferred)
     found = list(chain.from_iterable(equals))
     shown = _select_entries(found[: asked.limit], asked.schemas, unlisted)
     if len(shown) < len(found):

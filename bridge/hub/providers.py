@@ -50,6 +50,10 @@ class Provider(Protocol):
         """
         ...
 
+    async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+        """Prepare a session for a tab that is opened for one of its calls of a page's tool."""
+        ...
+
     def resources(self, session: Session) -> Iterable[OwnResource]:
         """Return the resources of a session."""
         ...
@@ -112,6 +116,9 @@ class NoProvider:
     async def run(self, record: CallRecord, observer: CallObserver) -> Answer:  # noqa: ARG002
         """See `Provider`."""
         raise AssertionError(f"no provider has the tool {record.name}")
+
+    async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+        """See `Provider`."""
 
     def resources(self, session: Session) -> Iterable[OwnResource]:  # noqa: ARG002
         """See `Provider`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -67,6 +68,7 @@ from bridge.hub.providers import NoProvider, Provider, ProviderCall, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
+from bridge.hub.rules.root_sites import NO_ROOTS, ROOTS_S, RootSites, read_roots
 from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer, ResultCheck
@@ -104,6 +106,8 @@ class Terms(msgspec.Struct, frozen=True):
     """True if the user is prompted before a client first uses a site (`browser.sites`)."""
     rate_limiter: RateLimiter = msgspec.field(default_factory=RateLimiter)
     ask_in: AskIn = "extension"
+    ranks_roots: bool = False
+    """True if lists begin with the sites of the client's roots (`browser.roots`)."""
     closing: wire.Closing = "unused"
     """Tabs of a session that are closed at its end (`browser.close_tabs`)."""
 
@@ -686,24 +690,32 @@ class Router:
             return Answer(make_failure_result(format_request_error(error)), is_error=True)
         return Answer(embed_contents(result, asked.offset, asked.max_chars), is_error=False)
 
-    async def _list_page_tools(self, record: CallRecord, _: CallObserver, /) -> Answer:
+    async def _list_page_tools(self, record: CallRecord, observer: CallObserver, /) -> Answer:
         asked = meta_tools.read_arguments(meta_tools.ListPageTools, record.arguments)
         await self.wait_discovered()
+        roots = await self._list_roots(observer)
         notices = [meta_tools.format_notice(frame) for _, _, frame in self.registry.frames()]
         entries, unlisted = self._usable_entries()
         if entries:
             notices.append(self.connection_problem())  # what is kept needs a browser as well
         record.session.bind_names(self.catalog.all_bindings())
-        resources = offered_resources(self._usable_documents("resources"))
-        usable = dict(self._usable_documents("prompts"))
+        resources = offered_resources(_rank_documents(self._usable_documents("resources"), roots))
+        usable = dict(_rank_documents(self._usable_documents("prompts"), roots))
         listed = [document for document, is_listed in usable.items() if is_listed]
         prompts = offered_prompts(self.prompt_catalog.list_targets(usable.keys(), self._own_names()), listed)
         found = meta_tools.page_tools(
-            entries, asked, notices, self._without_page_tools, unlisted, resources, prompts
+            entries, asked, notices, self._without_page_tools, unlisted, resources, prompts, roots.includes
         )
         if not record.session.is_structured:
             del found["structuredContent"]
         return Answer(msgspec.json.encode(found), is_error=False)
+
+    async def _list_roots(self, observer: CallObserver) -> RootSites:
+        """Return the roots whose sites come first in lists; none without an answer within ROOTS_S."""
+        if self._terms.ranks_roots:
+            with trio.move_on_after(ROOTS_S), suppress(CallError):
+                return read_roots(await observer.list_roots())
+        return NO_ROOTS
 
     def _usable_entries(self) -> tuple[list[Entry], set[Entry]]:
         """All page tools that are not off; those of them of which the user is asked before a first call."""
@@ -790,6 +802,7 @@ class Router:
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
                 await self.wait_discovered()  # it may have been started just now
+            await self._provider.prepare_tab(call.session, call.observer)
             entry = await self.tabs.open(call.session, entry)
             call.admit(entry)
             if call.doubt:  # the page has another tool than the one that was cached
@@ -872,6 +885,12 @@ class Router:
         if self._store.refresh():
             self.catalog.store_changed()
             self.changes.notify()
+
+
+def _rank_documents(
+    documents: Iterable[tuple[PageDocument, bool]], roots: RootSites
+) -> list[tuple[PageDocument, bool]]:
+    return sorted(documents, key=lambda each: not roots.includes(each[0].origin))
 
 
 def _sort_own(resources: Iterable[OwnResource]) -> dict[Key, OwnResource]:

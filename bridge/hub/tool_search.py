@@ -10,7 +10,7 @@ import difflib
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -73,24 +73,28 @@ class Searchable(Protocol):
 T = TypeVar("T", bound=Searchable)
 
 
-def search_entries(entries: Sequence[T], query: str) -> list[list[T]]:
+def search_entries(
+    entries: Sequence[T], query: str, is_preferred: Callable[[str], bool] = lambda _: False
+) -> list[list[T]]:
     """Return the entries that contain every word of `query`, equal matches together, best first.
 
     A word matches at the beginning of a word and counts a little more as a whole word. The first text that
     has it decides its weight: the page's own name for the tool, the origin, a title, the public name, the
-    description. A query that equals a tool's name ranks that tool first. Among equals those of the active tab
-    come first, then the order is that of `entries`. Without words all entries are equal.
+    description. A query that equals a tool's name ranks that tool first. Among equals those of
+    preferred origins come first, then those of the active tab, then the order is that of `entries`. Without
+    words all entries are equal, and the active tab does not count.
     """
     words = words_of(query)[:MAX_WORDS]
     if not words:
-        return [list(entries)]
+        return [sorted(entries, key=lambda entry: not is_preferred(entry.origin))]
     whole = _join_words(query)
     found: dict[int, list[T]] = {}
     for entry in entries:
         if rank := _rank_entry(entry, words, whole):
             found.setdefault(rank, []).append(entry)
     return [
-        sorted(found[rank], key=lambda entry: not entry.is_active) for rank in sorted(found, reverse=True)
+        sorted(found[rank], key=lambda entry: (not is_preferred(entry.origin), not entry.is_active))
+        for rank in sorted(found, reverse=True)
     ]
 
 

@@ -13,7 +13,8 @@ import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
-from bridge.hub.primitives.server_request import ClientSupport, ServerRequest
+from bridge.hub.server_request import ROOTS, ClientSupport, ServerRequest
+from native_host.protocol import wire
 from native_host.protocol.wire import CdpEvent, HostHello, Progress, ResourceUpdated, Watching, Wire
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ OnRequest = Callable[[ServerRequest], Awaitable[bytes]]
 
 It is cancelled when the call ends, and after SERVER_REQUEST_S.
 """
+MAX_ROOTS = 64
+"""Roots of a client that are used."""
 OnElicited = Callable[[str], None]
 """Notifies the client that the elicitation with this id (mode `url`) is complete. It does not raise."""
 
@@ -99,6 +102,27 @@ class CallObserver(msgspec.Struct, frozen=True):
     def supports_elicitation(self) -> bool:
         """Return whether the client shows forms to its user."""
         return self.support.elicitation
+
+    async def list_roots(self) -> list[str]:
+        """Return the URIs of the client's roots, at most MAX_ROOTS; none if it does not support roots.
+
+        Raises:
+            CallError: the client did not list them.
+        """
+        if not self.support.roots:
+            return []
+        listed = await self.on_request(wire.PageRequest(method=ROOTS))
+        return [root.uri for root in msgspec.json.decode(listed, type=_RootsResult).roots[:MAX_ROOTS]]
+
+
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _RootsResult(msgspec.Struct):
+    """An MCP ListRootsResult."""
+
+    roots: list[_Root]
 
 
 NO_OBSERVER = CallObserver()

@@ -18,7 +18,7 @@ import trio
 from bridge import __version__
 from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
-from bridge.hub.primitives.server_request import MissingCapabilityError, ServerRequest
+from bridge.hub.server_request import MissingCapabilityError, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.links.pending_requests import Deadlines, OpenServerRequest, PendingRequest
 from native_host.ipc import endpoint

@@ -15,7 +15,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished
-from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ServerRequest
+from bridge.hub.server_request import SERVER_REQUEST_S, ServerRequest
 from bridge.hub.transport import CallObserver, OnRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

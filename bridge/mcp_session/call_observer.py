@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from bridge.errors import CallError
-from bridge.hub.primitives.server_request import ROOTS, ClientSupport, ServerRequest
+from bridge.hub.server_request import ROOTS, ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver, OnElicited, OnProgress
 from bridge.mcp_session.elicitation import ElicitationRequest, UrlElicitation, read_form
 from bridge.mcp_session.sampling_and_roots import RootsRequest, SamplingRequest

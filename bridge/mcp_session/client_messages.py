@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bridge.hub.primitives.log_message import LogLevel
-from bridge.hub.primitives.server_request import ClientSupport
+from bridge.hub.server_request import ClientSupport
 from native_host.protocol import jsonrpc
 
 MAX_DEPTH = 190
@@ -84,6 +84,7 @@ class Capabilities(msgspec.Struct):
             sampling=sampling is not None,
             sampling_tools=sampling is not None and sampling.tools is not None,
             roots=self.roots is not None,
+            root_changes=self.roots is not None and self.roots.list_changed is True,
         )
 
 

@@ -17,13 +17,14 @@ from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.primitives.log_message import LogLevel
-from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import Router
+from bridge.hub.server_request import ClientSupport
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import call_results
 from bridge.mcp_session.call_observer import make_observer
 from bridge.mcp_session.call_results import Parts
+from bridge.mcp_session.client_roots import ClientRoots
 from bridge.mcp_session.client_writer import Client, make_notification
 from bridge.mcp_session.input_required import (
     MAX_SUSPENDED,
@@ -93,6 +94,8 @@ class ClientRequests:
         self._suspended = suspended
         self._server_requests = server_requests
         self._client = client
+        self.roots = ClientRoots()
+        """Those of the client, in the handshake era."""
         self._logs: dict[str, RequestLog] = {}
         """Logs of suspended requests by state, the oldest first."""
 
@@ -125,6 +128,9 @@ class ClientRequests:
     ) -> Operation:
         ask = partial(self._server_requests.send_request, asked.client)
         observer = make_observer(asked.support, ask, _progress_reporter(asked), self._notify_elicited)
+        if asked.support.root_changes:
+            send = partial(self.roots.send_request, observer.on_request)
+            observer = msgspec.structs.replace(observer, on_request=send)
         return self._run(kind, Era.HANDSHAKE, asked, on_answer, observer)
 
     def _notify_elicited(self, elicitation_id: str) -> None:

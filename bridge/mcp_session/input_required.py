@@ -26,7 +26,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
-from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ClientSupport
+from bridge.hub.server_request import SERVER_REQUEST_S, ClientSupport
 from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.protocol import wire

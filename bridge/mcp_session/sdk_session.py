@@ -46,8 +46,8 @@ from bridge.errors import CallError, ProtocolError, to_mcp
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.primitives.log_message import LogLevel
 from bridge.hub.primitives.pagination import BadCursorError
-from bridge.hub.primitives.server_request import ClientSupport
 from bridge.hub.router import ListKind
+from bridge.hub.server_request import ClientSupport
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results, client_writer
 from bridge.mcp_session.call_results import Parts
@@ -530,6 +530,7 @@ def _support_of(ctx: _Context) -> ClientSupport:
         sampling=sampling is not None,
         sampling_tools=sampling is not None and sampling.tools is not None,
         roots=declared.roots is not None,
+        root_changes=declared.roots is not None and declared.roots.list_changed is True,
     )
 
 

@@ -181,6 +181,9 @@ class McpSession:
                 return self._era is not None and self._lines is None
             case CancelledNotification() if self._cancel_request(message):
                 return True
+            case client_messages.Notification(method="notifications/roots/list_changed"):
+                self._client_requests.roots.discard()
+                return self._lines is None
             case client_messages.Answer() if self._server_requests.handle_response(message):
                 return True
             case _:

@@ -43,7 +43,7 @@ bridge.config: loader prompt_files reload restrictions settings shortcuts_file t
 bridge.frontends: stdio
 bridge.hub: admission argument_validation audit_records cached_tools catalog catalog_entries
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers
-bridge.hub: public_names registrations registry router schema_texts tab_opener tool_definition
+bridge.hub: public_names registrations registry router schema_texts server_request tab_opener tool_definition
 bridge.hub: tool_list tool_result tool_schema tool_search transport
 bridge.hub.consent: approval_prompts doubt_prompts page_request_consent page_tool_consent page_tool_settings
 bridge.hub.consent: user_prompts
@@ -53,14 +53,14 @@ bridge.hub.primitives: own_resource page_log recent_calls
 bridge.hub.primitives: offered_entries page_contents page_documents page_marks page_prompt page_read
 bridge.hub.primitives: page_requests
 bridge.hub.primitives: page_resource pagination prompt_catalog prompt_messages resource_catalog
-bridge.hub.primitives: resource_subscriptions sampling_budget sampling_request server_request
-bridge.hub.rules: pauses site_patterns site_rules
+bridge.hub.primitives: resource_subscriptions sampling_budget sampling_request
+bridge.hub.rules: pauses root_sites site_patterns site_rules
 bridge.hub.schemas: compiled_schema schema_limits
 bridge.links: host_connection native_hosts pending_requests session_publisher
 bridge.mcp_session: call_observer call_results client_messages client_writer elicitation handover
 bridge.mcp_session: input_required mcp_server
 bridge.mcp_session: client_requests open_requests request_errors resource_updates sampling_and_roots
-bridge.mcp_session: log_messages server_requests session
+bridge.mcp_session: client_roots log_messages server_requests session
 bridge.state: approval_publisher audit_log log_file pause_sync pauses_file profiles_file server_record
 bridge.state: site_approvals tool_cache
 http_serving: host_header

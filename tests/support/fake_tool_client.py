@@ -18,8 +18,8 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import Record
 from bridge.hub.client_session import Session
 from bridge.hub.policy import Policy, PolicyRules
-from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.router import Router, Terms
+from bridge.hub.server_request import ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver, DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.site_approvals import Approvals
 from fake_transport import Answer, Asked, PlayedTransport, browser_hello, host_hello, tab
@@ -63,6 +63,8 @@ class PlayedTools:
         self.session = Session(SESSION, title="Agent in app", is_structured=True)
         self.questions: list[wire.ElicitConfirmation] = []
         self.person: Person | None = None
+        self.roots: list[str] | None = None
+        """URIs of the client's roots; None: it has no roots."""
         self.sent_on: dict[str, str] = {}
         """Where an address leads to."""
         self.announces_navigations = True
@@ -105,9 +107,8 @@ class PlayedTools:
         return await self.call_as(self.session, name, **arguments)
 
     async def call_as(self, session: Session, name: str, **arguments: Any) -> Told:
-        caller = CallObserver(self.progress.append)
-        if self.person:
-            caller = msgspec.structs.replace(caller, on_request=self._ask, support=FORMS)
+        support = ClientSupport(elicitation=self.person is not None, roots=self.roots is not None)
+        caller = CallObserver(self.progress.append, self._answer, support)
         raw = await self.router.call(session, name, Arguments.of(arguments), caller)
         result = json.loads(raw)
         text = "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
@@ -124,7 +125,12 @@ class PlayedTools:
         """What the browser was asked, by method."""
         return [asked.params for asked in self.transport.asked if asked.method == method]
 
-    async def _ask(self, question: ServerRequest) -> bytes:
+    async def _answer(self, request: ServerRequest) -> bytes:
+        if isinstance(request, wire.PageRequest):
+            return msgspec.json.encode({"roots": [{"uri": uri} for uri in self.roots or ()]})
+        return await self._ask(request)
+
+    async def _ask(self, question: wire.ElicitConfirmation) -> bytes:
         assert self.person
         assert isinstance(question, wire.ElicitConfirmation)
         self.questions.append(question)

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -166,9 +166,9 @@ class BridgeProcess(McpLines):
 
     @classmethod
     @asynccontextmanager
-    async def started(cls) -> AsyncIterator[Self]:
+    async def started(cls, env: Mapping[str, str] | None = None) -> AsyncIterator[Self]:
         process = await trio.lowlevel.open_process(
-            BRIDGE_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            BRIDGE_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
         bridge = cls(process)
         try:

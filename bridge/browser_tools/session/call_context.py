@@ -29,6 +29,7 @@ from bridge.hub.audit_records import CallRecord
 from bridge.hub.catalog_entries import site_of
 from bridge.hub.client_session import Session
 from bridge.hub.registry import GRACE_S, Browser
+from bridge.hub.rules.root_sites import NO_ROOTS, RootSites, read_roots
 from bridge.hub.transport import TabAddress
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -77,6 +78,12 @@ class CallContext:
             return nobody_comes or bool(tab_access.live_browsers(registry))
 
         await news.wait_until(is_decided, until=trio.current_time() + GRACE_S)
+
+    async def list_root_sites(self) -> RootSites:
+        """Return the client's roots where they concern sites; none if they only concern files."""
+        if self.services.settings.roots == "files":
+            return NO_ROOTS
+        return read_roots(await self.prompts.list_roots())
 
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 

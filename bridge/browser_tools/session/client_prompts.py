@@ -21,16 +21,13 @@ from bridge.browser_tools.tool_output import ToolError
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import Kind, PromptRequest
-from bridge.hub.primitives.server_request import ROOTS, SAMPLING, SERVER_REQUEST_S
+from bridge.hub.rules.root_sites import ROOTS_S
+from bridge.hub.server_request import SAMPLING, SERVER_REQUEST_S
 from bridge.hub.transport import CallObserver, OnProgress
 from native_host.protocol import wire
 
 SAMPLE_S = 45.0
 """Seconds for a client's model; the client may show the user the prompt first."""
-ROOTS_S = 5.0
-"""Seconds for a client to list its roots."""
-MAX_ROOTS = 64
-"""Roots of a client that are used."""
 _REMARK_STEP = 0.001
 """Progress of a message that has none of its own."""
 
@@ -45,14 +42,6 @@ class _SamplingResult(msgspec.Struct):
     """CreateMessageResult whose content is one text."""
 
     content: _Text
-
-
-class _Root(msgspec.Struct):
-    uri: str
-
-
-class _RootsResult(msgspec.Struct):
-    roots: list[_Root]
 
 
 @dataclass
@@ -158,21 +147,18 @@ class ClientPrompts:
     async def list_roots(self) -> list[str]:
         """Return the URIs of the client's roots. The client is asked once in a call.
 
-        Empty if the client lists none within ROOTS_S, or runs on another machine, whose paths mean nothing
-        here.
+        Empty if the client lists none within ROOTS_S. Paths of a client on another machine mean nothing here.
         """
         if not self.listed_roots:
             self.listed_roots.append(await self._ask_roots())
         return self.listed_roots[0]
 
     async def _ask_roots(self) -> list[str]:
-        if not self.caller.support.roots or not self.session.is_local:
+        if not self.caller.support.roots:
             return []
         try:
             with self.pause_clock(), trio.move_on_after(ROOTS_S):
-                listed = await self.caller.on_request(wire.PageRequest(method=ROOTS))
-                roots = msgspec.json.decode(listed, type=_RootsResult).roots
-                return [root.uri for root in roots[:MAX_ROOTS]]
+                return await self.caller.list_roots()
         except CallError as error:
             _log.info("the client's roots are not known: %s", error.detail)
         return []

@@ -21,6 +21,7 @@ from bridge.browser_tools.tool import Tool
 from bridge.errors import CallError
 from bridge.hub.consent.user_prompts import Kind, client_name, shown_client
 from bridge.hub.registry import Browser
+from bridge.hub.rules.root_sites import NO_ROOTS, RootSites
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote
@@ -60,6 +61,13 @@ class SessionGrants:
     tabs: set[tuple[str, int, int]] = field(default_factory=set)
     prompting: trio.Lock = field(default_factory=trio.Lock)
     """One prompt at a time: several calls may need the same approval."""
+
+
+@dataclass
+class KnownRoots:
+    """Roots that a session's client listed last; with `browser.roots = "strict"` all calls need them."""
+
+    roots: RootSites = NO_ROOTS
 
 
 class AccessRequest(NamedTuple):
@@ -147,12 +155,28 @@ class Permissions:
             )
             if refusal:
                 return Decision("no", refusal)
+            if decision := self._of_roots(origin):
+                return decision
         return None
+
+    def _of_roots(self, origin: str) -> Decision | None:
+        """Decide by the client's roots; None: they do not forbid the site."""
+        if self.services.settings.roots != "strict":
+            return None
+        roots = self.state.state_of(KnownRoots).roots
+        if roots.includes(origin):
+            return None
+        site = origins.format_origin(origin)
+        rule = f'browser.roots is "strict", and {site} is not one of the client\'s roots'
+        then = "Work on a site of the roots, or ask the user: they can add a root in the client."
+        return Decision("no", rule, then=f"{roots.format_roots()} {then}")
 
     def _site_rule(self) -> str:
         """Return what forbids pages whose site is not known; empty if nothing does."""
         if self.services.policy.has_rules_about_sites:
             return "config.toml has rules about sites"
+        if self.services.settings.roots == "strict":
+            return 'browser.roots is "strict"'
         return "a site is paused" if self.services.registry.pauses.sites else ""
 
     def _of_tab(self, request: AccessRequest) -> Decision | None:

@@ -133,6 +133,8 @@ async def files_at(paths: Sequence[str], context: CallContext) -> list[LocalFile
     try:
         return await _read_files(paths, folders)
     except OutsideError:
+        if not context.session.is_local:
+            raise
         roots = tuple(
             path for uri in await context.prompts.list_roots() if (path := upload_sources.path_of(uri))
         )

@@ -77,7 +77,7 @@ class CloseOutput(ToolOutput, kw_only=True):
 
 async def tabs_context(_given: NoArguments, context: CallContext) -> ToolResult:
     """List the tabs."""
-    return _make_context(context, context.current_browser())
+    return await _make_context(context, context.current_browser())
 
 
 async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResult:
@@ -85,7 +85,7 @@ async def tabs_context_mcp(given: TabsContext, context: CallContext) -> ToolResu
     browser = context.current_browser()
     if given.create_if_empty is True and not _own_tabs(context, browser):
         await context.new_tab(browser=browser)
-    return _make_context(context, browser)
+    return await _make_context(context, browser)
 
 
 async def tabs_create(_given: NoArguments, context: CallContext) -> ToolResult:
@@ -112,8 +112,10 @@ def _own_tabs(context: CallContext, browser: Browser) -> list[wire.Tab]:
     return [tab for tab in browser.tabs.values() if tab.owner == context.session.id]
 
 
-def _make_context(context: CallContext, browser: Browser) -> ToolResult:
+async def _make_context(context: CallContext, browser: Browser) -> ToolResult:
+    roots = await context.list_root_sites()
     places = list(tab_access.visible_tabs(browser))
+    places.sort(key=lambda place: not roots.includes(origins.get_tab_origin(place.tab)))
     mine = [place for place in places if place.is_mine(context.session)]
     tabs = [_list_tab(context, place) for place in mine]
     groups = [place.tab.group_id for place in mine if place.tab.owner == context.session.id]

@@ -25,8 +25,8 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.page_call import Outcome
-from bridge.hub.primitives.server_request import FORMS
 from bridge.hub.router import Router
+from bridge.hub.server_request import FORMS
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.existing_channel import channel_messages as theirs

@@ -17,8 +17,8 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.consent.user_prompts import PromptRequest, client_name, shown_client
-from bridge.hub.primitives.server_request import SERVER_REQUEST_S
 from bridge.hub.registry import Browser, Registry
+from bridge.hub.server_request import SERVER_REQUEST_S
 from bridge.hub.transport import CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line

@@ -9,7 +9,7 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import Doubt, PageToolConsent
 from bridge.hub.consent.user_prompts import PromptRequest, UserPrompts
-from bridge.hub.primitives.server_request import SERVER_REQUEST_S
+from bridge.hub.server_request import SERVER_REQUEST_S
 from bridge.hub.transport import CallObserver
 from native_host.protocol.wire import Code
 

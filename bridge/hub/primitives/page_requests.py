@@ -31,9 +31,9 @@ from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.sampling_budget import SamplingBudget
 from bridge.hub.primitives.sampling_request import PageSamplingRequest
-from bridge.hub.primitives.server_request import ROOTS, SAMPLING, MissingCapabilityError, ServerRequest
 from bridge.hub.registry import Registry
 from bridge.hub.rules.site_patterns import is_local
+from bridge.hub.server_request import ROOTS, SAMPLING, MissingCapabilityError, ServerRequest
 from bridge.hub.tool_result import Answer
 from bridge.hub.transport import CallObserver, HostAnnouncement
 from native_host.protocol import wire

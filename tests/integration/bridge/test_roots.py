@@ -15,14 +15,15 @@ import trio.testing
 from mcp_types import ListRootsRequest
 
 from bridge.browser_tools.session.call_context import CallContext
-from bridge.browser_tools.session.client_prompts import ROOTS_S, ClientPrompts
+from bridge.browser_tools.session.client_prompts import ClientPrompts
 from bridge.browser_tools.session.session_state import SessionState
 from bridge.browser_tools.tool_output import ToolError
 from bridge.browser_tools.tools.file_upload import files_at
 from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
-from bridge.hub.primitives.server_request import ClientSupport, ServerRequest
+from bridge.hub.rules.root_sites import ROOTS_S
+from bridge.hub.server_request import ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver
 from custom_tools import OwnTools, client_of
 from mcp_client import McpLines, text_of
@@ -111,6 +112,64 @@ async def test_a_client_without_roots_is_not_asked(client: McpLines, era: str) -
         await (client.shake_hands() if era == "handshake" else client.need_no_handshake())
         answer = await client.ask("tools/call", {"name": "where"})
     assert text_of(answer) == "this client has no roots"
+
+
+# ── How often they are requested ────────────────────────────────────────────────────────────────────────────
+
+
+async def roots_of_call(client: McpLines, *, asked: dict[str, Any] | None = None) -> str:
+    """What a call finds; `asked`: what the client answers, if it is asked."""
+    call = await client.send("tools/call", {"name": "where"})
+    if asked:
+        await client.reply(await client.asked("roots/list"), result=asked)
+    return text_of(await client.answer_to(call))
+
+
+@pytest.fixture(params=["by us", "by the package"])
+async def shaken(client: McpLines, request: pytest.FixtureRequest) -> McpLines:
+    """The same, after its handshake; the second one has had a request that only the package answers."""
+    await client.shake_hands("2025-11-25")
+    if request.param == "by the package":
+        await client.answer_to(await client.send("tasks/list"))
+    return client
+
+
+async def test_roots_are_requested_once_until_the_client_reports_a_change(shaken: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        assert await roots_of_call(shaken, asked=ROOTS) == TOLD
+        assert await roots_of_call(shaken) == TOLD
+        await shaken.notify("notifications/roots/list_changed")
+        assert await roots_of_call(shaken, asked={"roots": [{"uri": "file:///srv"}]}) == "file:///srv"
+        assert await roots_of_call(shaken) == "file:///srv"
+    assert not [message for message in shaken.unasked if message.get("method") == "roots/list"]
+
+
+async def test_roots_from_before_a_change_are_not_kept(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await client.shake_hands("2025-11-25")
+        call = await client.send("tools/call", {"name": "where"})
+        asked = await client.asked("roots/list")
+        await client.notify("notifications/roots/list_changed")
+        await client.reply(asked, result=ROOTS)
+        assert text_of(await client.answer_to(call)) == TOLD
+        assert await roots_of_call(client, asked={"roots": []}) == ""
+
+
+async def test_a_client_that_reports_no_changes_is_asked_each_time(client: McpLines) -> None:
+    client.capabilities = {"roots": {}}
+    with trio.fail_after(SOON_S):
+        await client.shake_hands("2025-11-25")
+        for _ in range(2):
+            assert await roots_of_call(client, asked=ROOTS) == TOLD
+
+
+async def test_roots_that_were_not_listed_are_requested_again(client: McpLines) -> None:
+    with trio.fail_after(SOON_S):
+        await client.shake_hands("2025-11-25")
+        call = await client.send("tools/call", {"name": "where"})
+        await client.reply(await client.asked("roots/list"), error={"code": -1, "message": "no"})
+        assert text_of(await client.answer_to(call)) == "the MCP client did not tell its roots"
+        assert await roots_of_call(client, asked=ROOTS) == TOLD
 
 
 # ── The files in them ───────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,8 @@ from bridge.errors import CallError
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
-from bridge.hub.primitives.server_request import SERVER_REQUEST_S, ServerRequest
+from bridge.hub.server_request import SERVER_REQUEST_S, ClientSupport, ServerRequest
+from bridge.hub.transport import CallObserver
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
 from fake_tool_client import BANK, SESSION, SHOP, PlayedTools, Told, at, own_tab
@@ -594,3 +595,113 @@ async def test_an_extension_that_does_not_bind_commands_to_documents_is_rejected
     for name, arguments in (("computer", {"action": "screenshot"}), ("tabs_create_mcp", {})):
         assert "`mcpb extension`" in await tools.ask_fails(name, **arguments)
     assert not tools.transport.asked
+
+
+# ── Roots of the client ─────────────────────────────────────────────────────────────────────────────────────
+
+PROJECT = "file:///home/ann/shop"
+STRICT = 'The policy does not allow this: browser.roots is "strict", and https://bank.example is not one of'
+
+
+@pytest.mark.parametrize("mode", ["files", "guide"])
+async def test_unless_they_are_strict_roots_forbid_no_site(
+    nursery: trio.Nursery, tmp_path: Path, mode: Any
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots=mode)
+    tools.roots = [SHOP]
+    tools.connect(own_tab(1))
+    assert not (await tools.call("navigate", url=BANK)).is_error
+    assert tools.tools.allowed_sites(SESSION) is None
+
+
+async def test_strict_roots_restrict_the_tools_to_their_sites_and_a_rejection_lists_them(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict")
+    tools.roots = [PROJECT, f"{SHOP}/api/v1"]
+    tools.connect(own_tab(1), at(f"{BANK}/", 2, owner=SESSION))
+    assert tools.tools.allowed_sites(SESSION) == []
+    assert not (await tools.call("navigate", url=f"{SHOP}/cart", tabId=1)).is_error
+    assert tools.tools.allowed_sites(SESSION) == [SHOP]
+    refused = await tools.ask_fails("navigate", url=BANK, tabId=1)
+    assert refused.startswith(f"{STRICT} the client's roots. {NOTHING_RAN}")
+    assert f"The client's roots: {PROJECT}, {SHOP}/api/v1. " in refused
+    assert STRICT in await tools.ask_fails("get_page_text", tabId=2)
+    assert STRICT in await tools.ask_fails(
+        "browser_batch", actions=[{"name": "read_page", "input": {"tabId": 2}}]
+    )
+    (tab, other) = (await tools.call("tabs_context")).structured["availableTabs"]
+    assert (tab["url"], other["url"], other["title"]) == (f"{SHOP}/cart", BANK, "")
+    assert not (await tools.call("tabs_close_mcp", tabId=2)).is_error
+
+
+@pytest.mark.parametrize(
+    ("roots", "says"),
+    [
+        (None, "The client lists no roots."),
+        ([], "The client lists no roots."),
+        ([PROJECT], f"The client's roots: {PROJECT}; none of them is a site, such as https://shop.example."),
+        (["https://shop.example@bank.example.evil/", "http://[", "*"], "The client's roots: "),
+    ],
+    ids=["no capability", "none", "only files", "odd"],
+)
+async def test_strict_roots_without_the_site_allow_nothing_on_it(
+    nursery: trio.Nursery, tmp_path: Path, roots: list[str] | None, says: str
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict")
+    tools.roots = roots
+    tools.connect(own_tab(1, "about:blank"))
+    assert says in await tools.ask_fails("navigate", url=SHOP)
+    assert not tools.sent("browser_navigate")
+    assert SHOP not in (tools.tools.allowed_sites(SESSION) or [])
+    assert not (await tools.call("tabs_context")).is_error
+
+
+async def test_other_roots_hold_from_the_next_call_on(nursery: trio.Nursery, tmp_path: Path) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict")
+    tools.roots = [SHOP]
+    tools.connect(own_tab(1))
+    assert not (await tools.call("navigate", url=SHOP)).is_error
+    tools.roots = [BANK]
+    assert not (await tools.call("navigate", url=BANK)).is_error
+    assert tools.tools.allowed_sites(SESSION) == [BANK]
+    assert "https://shop.example is not one of" in await tools.ask_fails("navigate", url=SHOP)
+
+
+async def test_strict_roots_and_approvals_both_have_to_allow_a_site(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict", sites="ask")
+    tools.roots = [SHOP]
+    tools.connect(own_tab(1, "about:blank"))
+    tools.says("for this session")
+    assert not (await tools.call("navigate", url=SHOP)).is_error
+    assert STRICT in await tools.ask_fails("navigate", url=BANK)
+    assert len(tools.questions) == 1
+    assert tools.tools.allowed_sites(SESSION) == [SHOP]
+    tools.roots = [BANK]
+    await tools.call("tabs_context")
+    assert tools.tools.allowed_sites(SESSION) == []
+
+
+async def test_roots_that_guide_put_their_tabs_first(nursery: trio.Nursery, tmp_path: Path) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="guide")
+    tools.connect(own_tab(1, f"{BANK}/"), own_tab(2), own_tab(3, f"{BANK}/a"))
+    for roots, order in (([PROJECT], [1, 2, 3]), ([SHOP], [2, 1, 3]), ([BANK], [1, 3, 2])):
+        tools.roots = roots
+        listed = (await tools.call("tabs_context")).structured["availableTabs"]
+        assert [tab["tabId"] for tab in listed] == order
+
+
+async def test_strict_roots_are_known_before_a_tab_is_opened_for_a_page_tool(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict")
+    tools.connect()
+
+    async def list_roots(_: ServerRequest) -> bytes:
+        return json.dumps({"roots": [{"uri": SHOP}]}).encode()
+
+    client = CallObserver(on_request=list_roots, support=ClientSupport(roots=True))
+    await tools.tools.prepare_tab(tools.session, client)
+    assert tools.tools.allowed_sites(SESSION) == [SHOP]

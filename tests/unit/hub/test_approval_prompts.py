@@ -14,8 +14,8 @@ from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import Session
 from bridge.hub.consent.approval_prompts import BACK_S, COMMAND, DECLINED_S, ApprovalPrompts, AskIn
 from bridge.hub.consent.user_prompts import Kind, PromptRequest, client_name, shown_client
-from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
 from bridge.hub.registry import Registry
+from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
 from bridge.hub.transport import CallObserver, Event, HostDiscovered, HostLinked, HostLost
 from fake_transport import PlayedTransport, browser_hello, host_hello, tab
 from native_host.protocol import wire

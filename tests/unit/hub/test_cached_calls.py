@@ -12,9 +12,10 @@ from bridge.hub.cached_tools import CachedToolRow, NoToolStore
 from bridge.hub.client_session import Session
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
+from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_definition import mark_of
-from bridge.hub.transport import DiscoveryFinished, HostLost, TabAddress
+from bridge.hub.transport import CallObserver, DiscoveryFinished, HostLost, TabAddress
 from fake_transport import CART, Answer, Asked, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 
@@ -418,3 +419,20 @@ async def test_what_is_kept_does_not_hide_that_no_browser_is_there(
     listed = answer["content"][0]["text"]
     assert listed.startswith(ANY)
     assert listed.endswith("No browser is connected.")
+
+
+async def test_the_provider_is_told_before_a_tab_is_opened(
+    router: Router, transport: PlayedTransport, nursery: trio.Nursery
+) -> None:
+    browser = Browser(transport, nursery)
+    prepared: list[tuple[str, int]] = []
+
+    class Preparing(NoProvider):
+        async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+            del caller
+            prepared.append((session.id, len(browser.opened)))
+
+    router.set_provider(Preparing())
+    await router.call(Session("ours"), ANY, Arguments(b"{}"))
+    assert prepared == [("ours", 0)]
+    assert browser.opened

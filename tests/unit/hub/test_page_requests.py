@@ -18,8 +18,8 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import SessionApprovals
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy, PolicyRules
-from bridge.hub.primitives.server_request import ClientSupport, MissingCapabilityError, ServerRequest
 from bridge.hub.router import Router, Terms
+from bridge.hub.server_request import ClientSupport, MissingCapabilityError, ServerRequest
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from fake_transport import PlayedTransport, tab, tools
 from native_host.protocol import wire

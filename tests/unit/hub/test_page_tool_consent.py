@@ -21,8 +21,8 @@ from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.consent.user_prompts import PromptRequest
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.page_tool import PageTool
-from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.router import Router, Terms
+from bridge.hub.server_request import FORMS, ServerRequest
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.state.site_approvals import Approvals, ApprovalsOf

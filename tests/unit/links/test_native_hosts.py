@@ -15,8 +15,8 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.operation import Operation
-from bridge.hub.primitives.server_request import FORMS, ServerRequest
 from bridge.hub.registry import Registry
+from bridge.hub.server_request import FORMS, ServerRequest
 from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnRequest, TabAddress
 from bridge.links import host_connection, native_hosts
 from bridge.links.native_hosts import HostDirectory, NativeLinks

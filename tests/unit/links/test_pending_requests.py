@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from bridge.errors import CallError
-from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
+from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.links.pending_requests import Deadlines, PendingRequest
 from native_host.protocol import wire

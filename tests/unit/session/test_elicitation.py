@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bridge.errors import CallError
-from bridge.hub.primitives.server_request import ClientSupport
+from bridge.hub.server_request import ClientSupport
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
 from native_host.protocol import wire

@@ -14,7 +14,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
-from bridge.hub.primitives.server_request import FORMS, SERVER_REQUEST_S, ClientSupport, ServerRequest
+from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import elicitation
 from bridge.mcp_session.input_required import (

@@ -40,6 +40,8 @@ class ClientSupport(NamedTuple):
     sampling_tools: bool = False
     """Tools in sampling; `page_requests.py` checks it."""
     roots: bool = False
+    root_changes: bool = False
+    """True if the client reports changes of its roots."""
 
     def check(self, request: ServerRequest) -> None:
         """Raise a MissingCapabilityError if the client does not support a request.
