@@ -33,6 +33,7 @@ from demo.simulated.browser import SimulatedBrowser
 from http_frontend import CLOSES_EARLY, request, shake_hands
 from http_serving import listeners
 from http_serving.listeners import ListenError, ListenFault
+from process_memory import resident_bytes
 from raw_http import RawClient, connected, head
 from serve_process import MCPB, SOON_S, Server, serving
 from wire_peers import HOST_COMMAND, until
@@ -403,10 +404,6 @@ async def with_streams_open(server: Server, count: int, token: str) -> None:
 def allow_open_files(count: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
-
-
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def test_calls_in_flight_at_sigterm_say_that_they_may_have_run(mcpb_home: Path) -> None:
