@@ -85,9 +85,7 @@ export class Tabs {
    */
   async refresh(tabId) {
     await this.loaded;
-    const frame = await mainFrame(tabId);
-    // The tab last: it may be removed during the first read, and would be known for good.
-    const read = await existing(tabId);
+    const { tab: read, frame } = await readTab(tabId);
     if (!read) return undefined;
     if (isOwnPage(read)) {
       if (this.#known.has(tabId)) await this.removed(tabId);
@@ -207,6 +205,25 @@ export async function existing(tabId) {
     return await chrome.tabs.get(tabId);
   } catch {
     return null; // the only way this fails: no tab with that id
+  }
+}
+
+/**
+ * A tab and its main frame as they are together: between two reads the tab may go to another document, whose address
+ * would be taken for that of the first. Addresses that differ for another reason (`view-source:`) stay as they are.
+ *
+ * @param {number} tabId
+ */
+async function readTab(tabId) {
+  /** @type {[string | undefined, string | undefined] | null} the document and the address of the read before */
+  let before = null;
+  for (;;) {
+    const frame = await mainFrame(tabId);
+    // The tab last: it may be removed during the first read, and would be known for good.
+    const tab = await existing(tabId);
+    const isSame = before?.[0] === frame?.documentId && before?.[1] === tab?.url;
+    if (!tab || tab.url === frame?.url || (before && isSame)) return { tab, frame };
+    before = [frame?.documentId, tab.url];
   }
 }
 

@@ -508,6 +508,29 @@ class TestModules:
         assert told == ["browser/tabs", "browser/tabRemoved"]
         assert known is None
 
+    def test_a_tab_that_goes_elsewhere_while_it_is_read_has_the_document_of_its_address(
+        self, modules: Tab
+    ) -> None:
+        told = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
+            const nothing = new Proxy({}, { get: () => () => null });
+            const [shop, bank] = ["https://shop.example/", "https://bank.example/"];
+            const frames = [
+                { url: shop, documentId: "d1" }, // the tab leaves for the bank
+                { url: bank, documentId: "d2" },
+                { url: bank, documentId: "d2" },
+                { url: bank, documentId: "d2" },
+                { url: bank, documentId: "d2" },
+            ];
+            const addresses = [bank, bank, `view-source:${bank}`, `view-source:${bank}`];
+            chrome.webNavigation.getFrame = async () => frames.shift();
+            chrome.tabs.get = async (id) => ({ id, title: "", url: addresses.shift(), windowId: 1 });
+            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            const read = [await tabs.refresh(1), await tabs.refresh(1)];
+            return [read.map(({ url, documentId }) => [url, documentId]), frames.length];
+        })""")
+        bank = "https://bank.example/"
+        assert told == [[[bank, "d2"], [f"view-source:{bank}", "d2"]], 1]
+
     def test_the_room_for_lists_is_bounded_for_a_tab_and_for_all_and_comes_back(self, modules: Tab) -> None:
         taken, again = modules.evaluate("""load("announcement_quota.js").then(({ AnnouncementQuota }) => {
             const room = new AnnouncementQuota();
