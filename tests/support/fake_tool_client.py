@@ -73,7 +73,7 @@ class PlayedTools:
         """What the user chooses in the extension's window."""
         self.progress: list[wire.Progress] = []
         self.devtools: dict[str, Any] = {}
-        """The results of DevTools commands, by method; there are no others."""
+        """The results or errors of DevTools commands, by method; there are no others."""
         self.transport.on_request = self._obey
         nursery.start_soon(self.router.run)
         self.transport.happen(DiscoveryFinished())
@@ -153,7 +153,7 @@ class PlayedTools:
                 asked.caller.on_event(wire.CdpEvent(tab_id=tab_id, method=SUBSCRIBED))
                 return None
             case wire.ForwardCdpCommand(method=method) if method in self.devtools:
-                result: dict[str, Any] = self.devtools[method]
+                result: Answer = self.devtools[method]
                 return result
             case wire.ForwardCdpCommand():
                 return CallError(Code.INVALID_PARAMS, "not played", handed=False)

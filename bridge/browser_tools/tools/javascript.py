@@ -199,10 +199,8 @@ async def _evaluate_script(page: Page, script: _Script) -> _Value:
     found = await _run_evaluation(page, "Runtime.evaluate", asked)
     try:
         return await _text_of(page, script, found)
-    except CallError as error:
-        if not has_left(error):
-            raise
-        raise CallError(error.code, error.detail, handed=True) from None  # the script itself has run
+    except CallError as error:  # the script itself has run
+        raise CallError(error.code, error.detail, handed=True, then=error.then) from None
 
 
 async def _text_of(page: Page, script: _Script, found: dict[str, Any]) -> _Value:

@@ -402,6 +402,19 @@ async def test_devtools_may_know_of_a_denied_site_before_the_tab_is_announced_an
     assert "policy.deny" in await tools.ask_fails("computer", action="screenshot")
 
 
+async def test_a_script_that_ran_before_a_rule_forbade_its_tab_is_not_said_to_have_done_nothing(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path)
+    tools.connect(own_tab(1))
+    tools.devtools = {
+        "Runtime.evaluate": {"result": {"type": "object", "objectId": "1"}},
+        "Runtime.callFunctionOn": CallError(Code.NOT_ALLOWED, "a new rule", handed=False),
+    }
+    said = await tools.ask_fails("javascript_tool", action="javascript_exec", text="acts()")
+    assert NOTHING_RAN not in said
+
+
 @pytest.mark.parametrize(
     ("seen", "found", "said"),
     [
