@@ -66,6 +66,7 @@ CROWD_P99_MS = Limit(most=5)
 LIST_10_000_RESOURCES_MS = Limit(most=50)
 """All pages of the list together."""
 UPDATE_MS = Limit(most=5)
+SAMPLING_MS = Limit(most=1)
 READ_1MB_TO_CALL = Limit(most=1)
 """To a call with a text of the same length."""
 OPENING_MS = Limit(most=250)

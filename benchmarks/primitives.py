@@ -1,4 +1,4 @@
-"""Resources of pages: lists, reads beside calls, updates; and the opening of Claude Code."""
+"""Resources of pages: lists, reads beside calls, updates; sampling; and the opening of Claude Code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 from benchmarks import limits, page
 from benchmarks.conversation import PATIENCE_S, Conversation, EndError
 from benchmarks.driver import DrivenCaller, driven
-from benchmarks.loads import MB, RESULT_1MB, Load, text_of
+from benchmarks.loads import MB, RESULT_1MB, SMALL, Load, text_of
 from benchmarks.mcp_client import CLIENT_INFO, Era, McpClient
 from benchmarks.measuring import Measure, Samples, take_turns
 from benchmarks.memory import resident_mb
@@ -24,6 +24,7 @@ from benchmarks.routes import BRIDGE, HOST, duplex, hosting, running_bridge
 from benchmarks.subject import Bench
 from benchmarks.table import Compared, Row, Table
 from native_host.protocol import jsonrpc, wire
+from native_host.system.home_layout import HomeLayout
 
 RESOURCES, TABS, FRAMES = 10_000, 4, 3
 """In all, and how many tabs with how many page frames: a frame may announce 1 024 entries, a tab 4 096."""
@@ -40,6 +41,7 @@ def tables(bench: Bench) -> Iterator[Table]:
     yield _lists(bench)
     yield _reads(bench)
     yield _updates(bench)
+    yield _sampling(bench)
     yield _openings(bench)
 
 
@@ -231,9 +233,7 @@ def _subscribed(bench: Bench, era: Era) -> Iterator[Callable[[], None]]:
 
         def notify() -> None:
             extension.say(update)
-            until = time.monotonic() + PATIENCE_S
-            while b"notifications/resources/updated" not in conversation.next_body(until):
-                pass
+            _next_with(conversation, b"notifications/resources/updated")
 
         yield notify
 
@@ -247,6 +247,80 @@ def _extension(corner: Corner, said: Sequence[bytes]) -> Iterator[Conversation]:
         for body in said:
             extension.say(body)
         yield extension
+
+
+# ── Sampling ────────────────────────────────────────────────────────────────────────────────────────────────
+
+REQUESTS = 20
+"""A call may send so many."""
+_UNLIMITED = """[pages]
+sampling = "on"
+requests_per_minute = 1_000_000
+tokens_per_hour = 1_000_000_000
+"""
+_ASKED = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Sum this cart up in one line."}}],
+    "maxTokens": 60,
+}
+_SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Two apples."}, "model": "m"}
+
+
+def _sampling(bench: Bench) -> Table:
+    corner = Corner.below(bench.directory)
+    HomeLayout(corner.directory).config.write_text(_UNLIMITED)
+    with _extension(corner, page.announcements()) as extension, running_bridge(corner) as conversation:
+        client = McpClient(conversation, Era.HANDSHAKE, {"sampling": {}})
+        client.shake_hands()
+        name = client.listed(SMALL)
+        measure = partial(_sampling_ms, extension, conversation, name, bench.count(REQUESTS))
+        measure()
+        samples = take_turns({"requests": measure}, bench.rounds)["requests"]
+    compared = [Compared(samples.p50, "ms", limits.SAMPLING_MS)]
+    what = f"a page's request, {Era.HANDSHAKE.value}"
+    row = Row(what, "sampling/createMessage", samples.p50, samples.p99, compared=compared)
+    note = f"extension's end → native host → bridge → client's stdio, and back; {bench.rounds} rounds"
+    return Table("What a sampling request takes besides the client", [row], note)
+
+
+def _sampling_ms(extension: Conversation, client: Conversation, name: str, count: int) -> list[float]:
+    """Make a call whose page sends so many sampling requests, one after the other."""
+    arguments = msgspec.Raw(SMALL.arguments)
+    params = {"name": name, "arguments": arguments}
+    client.say({"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params})
+    call = extension.hear(lambda message: message.get("method") == "browser/executeTool")
+    raw_for = msgspec.json.encode(call["id"])
+    took = [_sample_ms(extension, client, raw_for, f"ext:{number}") for number in range(count)]
+    executed = wire.Executed(success=True, payload=msgspec.Raw(SMALL.result))
+    extension.say(jsonrpc.result(raw_for, msgspec.json.encode(executed)))
+    client.hear(lambda message: message.get("id") == "call")
+    return took
+
+
+def _sample_ms(extension: Conversation, client: Conversation, raw_for: bytes, number: str) -> float:
+    """Return how long a request and its response were on the way: not how long the client had it."""
+    raw_id = msgspec.json.encode(number)
+    asked = {"method": "sampling/createMessage", "params": _ASKED}
+    request = _to_client("browser/pageRequest", raw_for, asked, raw_id)
+    sent = time.perf_counter()
+    extension.say(request)
+    body = _next_with(client, b'"sampling/createMessage"')
+    received = time.perf_counter()
+    response = {"jsonrpc": "2.0", "id": msgspec.json.decode(body)["id"], "result": _SAMPLED}
+    answered = time.perf_counter()
+    client.say(response)
+    body = _next_with(extension, raw_id)
+    over = time.perf_counter()
+    if b'"error"' in body:
+        raise EndError(f"a sampling request was rejected: {body.decode()}")
+    return (received - sent + over - answered) * 1e3
+
+
+def _next_with(conversation: Conversation, text: bytes) -> bytes:
+    """Return the next message that contains a text, undecoded."""
+    until = time.monotonic() + PATIENCE_S
+    while text not in (body := conversation.next_body(until)):
+        pass
+    return body
 
 
 def _to_client(method: str, raw_for: bytes, params: dict[str, Any], raw_id: bytes = b"") -> bytes:

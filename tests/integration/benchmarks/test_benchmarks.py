@@ -379,13 +379,13 @@ def test_calls_and_lists_are_compared_to_those_of_the_smallest_page(
     assert calls.rows[0].compared[0].value == lists.rows[0].compared[0].value == 1
 
 
-def test_resources_are_listed_read_and_updated_and_the_opening_is_answered(
+def test_resources_are_listed_read_and_updated_models_asked_and_the_opening_is_answered(
     bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(primitives, "RESOURCES", 1_010)
     tables = list(primitives.tables(bench_bench))
     assert [row.load for row in tables[0].rows] == ["resources/list, all 2 pages"]
-    assert [row.what for table in tables[1:3] for row in table.rows] == [
+    assert [row.what for table in tables[1:4] for row in table.rows] == [
         "resources/read, 2025-11-25",
         "tools/call, 2025-11-25",
         "tools/call, once more, 2025-11-25",
@@ -394,10 +394,11 @@ def test_resources_are_listed_read_and_updated_and_the_opening_is_answered(
         "tools/call, once more, 2026-07-28",
         "a subscriber, 2025-11-25",
         "a subscriber, 2026-07-28",
+        "a page's request, 2025-11-25",
     ]
-    assert len(tables[3].rows) == 4
+    assert len(tables[4].rows) == 4
     assert all(row.p50 for table in tables for row in table.rows)
-    assert all(compared.value < 1_000 for row in tables[3].rows for compared in row.compared[-1:])
+    assert all(compared.value < 1_000 for row in tables[4].rows for compared in row.compared[-1:])
 
 
 # ── What `make bench` measures over HTTP ────────────────────────────────────────────────────────────────────
