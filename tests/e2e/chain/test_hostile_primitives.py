@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -320,3 +322,54 @@ async def test_requests_for_ten_thousand_subscriptions_leave_room_for_other_clie
             assert answers[-1]["code"] == Code.RATE_LIMITED
             assert "code" not in await other.ask("subscribe", "resources/subscribe", uri=uris[0])
             await bystander.check()
+
+
+# ── Requests of a page ──────────────────────────────────────────────────────────────────────────────────────
+
+TOOL = {"name": "price", "inputSchema": {"type": "object"}}
+
+
+async def test_hostile_requests_are_rejected_and_only_valid_ones_reach_the_model(
+    chain: Chain, browser: Chromium, bystander: Bystander
+) -> None:
+    config = '[pages]\nsampling = "on"\nrequests_per_minute = 100\ntokens_per_hour = 100000\n'
+    (chain.home / "config.toml").write_text(config)
+    sampled: list[types.CreateMessageRequestParams] = []
+
+    async def sample(_: object, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        sampled.append(params)
+        text = types.TextContent(type="text", text="ok")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    page = await chain.open(browser, "requests.html")
+    tool = chain.name("flood", tab=2)
+    with trio.fail_after(60):
+        async with chain.client(sampling_callback=sample) as client:
+            await until_tool(client, tool)
+
+            async def flood(**params: Any) -> dict[int, int]:
+                """Return how many of the requests have which code; 0 is a result."""
+                return Counter(json.loads((await call(client, tool, **params))[1]))
+
+            assert await flood(size=5_000_000, count=5) == {Code.INVALID_PARAMS: 5}
+            for params, code in (
+                ({"temperature": "hot"}, Code.INVALID_PARAMS),
+                ({"tools": [TOOL]}, Code.METHOD_NOT_FOUND),
+                ({"maxTokens": 10**9}, 0),
+            ):
+                assert sampled == []
+                codes = await flood(**params)
+                # Four are open at once, and 20 may be sent in all.
+                assert set(codes) == {Code.INVALID_REQUEST, code}
+                assert 4 <= codes[code] <= 20
+            assert {params.max_tokens for params in sampled} == {2000}
+            assert len(sampled) == codes[0]
+            late = await page.evaluate("ask('sampling/createMessage', {messages: [], maxTokens: 1})")
+            assert late["error"]["code"] == Code.INVALID_REQUEST
+    assert len(sampled) == codes[0]
+    (chain.home / "config.toml").unlink()
+
+
+async def until_tool(client: mcp.Client, name: str) -> None:
+    while name not in {tool.name for tool in (await client.list_tools()).tools}:  # noqa: ASYNC110
+        await trio.sleep(0.05)
