@@ -27,7 +27,11 @@ def stdio_server(command: Sequence[str], env: Mapping[str, str]) -> Mapping[str,
 
 
 def run_conversation(
-    program: Path, server: Mapping[str, object], home: Path, script: Sequence[ToolUse] | Decision
+    program: Path,
+    server: Mapping[str, object],
+    home: Path,
+    script: Sequence[ToolUse] | Decision,
+    words: str = "Go.",
 ) -> PlayedModel:
     """Run one conversation in which the model calls the tools of the script.
 
@@ -36,6 +40,7 @@ def run_conversation(
         server: the MCP server, as `--mcp-config` names it.
         home: home directory of Claude Code, and its working directory.
         script: the calls.
+        words: what the user writes, such as a slash command.
 
     Raises:
         EndError: Claude Code failed; the text has what it wrote.
@@ -43,9 +48,9 @@ def run_conversation(
     with serving_model(script) as model:
         run = subprocess.run(
             [
-                *(str(program), "--print", "Go.", "--strict-mcp-config"),
+                *(str(program), "--print", words, "--strict-mcp-config"),
                 *("--mcp-config", json.dumps({"mcpServers": {SERVER: server}})),
-                *("--allowedTools", f"mcp__{SERVER}__*", "ToolSearch"),
+                *("--allowedTools", f"mcp__{SERVER}__*", "ToolSearch", "ReadMcpResourceTool"),
             ],
             env=_environment(home, model.url),
             cwd=home,

@@ -16,10 +16,15 @@ def use(name: str, /, **arguments: object) -> ToolUse:
     return ToolUse(tool_name(name), arguments)
 
 
-def run_claude_code(chain: Chain, script: Sequence[ToolUse], *options: str) -> PlayedModel:
-    """Run one conversation in which the model calls these tools; `options` are those of `mcpb bridge`."""
+def run_claude_code(
+    chain: Chain, script: Sequence[ToolUse], *options: str, words: str = "Go."
+) -> PlayedModel:
+    """Run one conversation in which the model calls these tools.
+
+    `options` are those of `mcpb bridge`, and the user writes `words`.
+    """
     server = stdio_server([*MCPB, "bridge", *options], chain.env)
-    return run_conversation(PROGRAM, server, chain.home, script)
+    return run_conversation(PROGRAM, server, chain.home, script, words)
 
 
 def run_remote_claude_code(

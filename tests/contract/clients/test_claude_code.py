@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.tokens.claude_code import SERVER, tool_name
-from benchmarks.tokens.model_api import PlayedModel
+from benchmarks.tokens.model_api import PlayedModel, ToolUse
 from benchmarks.tokens.pages import make_page
 from claude_code import run_claude_code, use
 from claude_host import why_missing
 from demo.served_page import served_page
+from full_chain import serving_pages
 from logged_hosts import LoggedHosts, serve_logged_hosts
 from tool_browser import Browsing, open_browsing
 from tool_pages import public_name, set_tool_page
@@ -145,3 +147,31 @@ def test_the_core_alone_can_be_listed(browsing: Browsing) -> None:
     ]
     assert [tool_name("tabs_create") in each for each in told] == [True, False]
     assert not any(tool_name("turn_answer_start") in each for each in told)
+
+
+def test_its_tool_reads_a_resource_of_a_page_under_the_listed_uri(browsing: Browsing) -> None:
+    with serving_pages() as pages:
+        page = browsing.browser.open(f"{pages}/resources.html")
+        domain = pages.removeprefix("http://").replace(":", "_")
+        uri = f"mcpb://page/{domain}/tab{browsing.number_of(page)}/cart://1"
+        # The first call waits until the client knows the server and its resources.
+        script = [use("list_page_tools"), ToolUse("ReadMcpResourceTool", {"server": SERVER, "uri": uri})]
+        _, result = run_claude_code(browsing.chain, script, "--name", SERVER).results
+        requested = page.evaluate("requests")
+        page.close()
+    assert not result.is_error, result.text
+    assert uri in result.text
+    assert requested == ["read cart://1"]
+
+
+def test_its_slash_command_gets_a_prompt_whose_argument_is_positional(
+    browsing: Browsing, hosts: LoggedHosts
+) -> None:
+    page = browsing.browser.open(hosts.url("shop.localhost"))
+    number = browsing.number_of(page)
+    words = f"/mcp__{SERVER}__debug-page tab={number}"
+    model = run_claude_code(browsing.chain, [], "--name", SERVER, words=words)
+    page.close()
+    received = json.dumps(model.requests[0]["messages"])
+    assert f"http://shop.localhost:{hosts.port}" in received
+    assert "console" in received.lower()
