@@ -56,7 +56,7 @@ def test_the_extension_s_error_codes_are_the_wire_s() -> None:
         ("worker/pauses.js", "KEPT", pauses_file.KEPT_CHANGES),
         ("worker/pauses.js", "KEPT_MS", pauses_file.KEPT_MS),
         ("content/content_script.js", "MESSAGE_BYTES", wire.FROM_BROWSER_BYTES),
-        ("content/content_script.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
+        ("content/tab_transport.js", "INVALID_REQUEST", wire.Code.INVALID_REQUEST),
         ("content/content_script.js", "INTERNAL_ERROR", wire.Code.INTERNAL_ERROR),
         ("content/content_script.js", "GONE", wire.Code.GONE),
         ("content/content_script.js", "TOO_LARGE", wire.Code.TOO_LARGE),

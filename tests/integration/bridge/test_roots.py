@@ -168,7 +168,7 @@ async def test_roots_that_were_not_listed_are_requested_again(client: McpLines) 
         await client.shake_hands("2025-11-25")
         call = await client.send("tools/call", {"name": "where"})
         await client.reply(await client.asked("roots/list"), error={"code": -1, "message": "no"})
-        assert text_of(await client.answer_to(call)) == "the MCP client did not tell its roots"
+        assert text_of(await client.answer_to(call)) == "the MCP client did not list its roots"
         assert await roots_of_call(client, asked=ROOTS) == TOLD
 
 

@@ -315,7 +315,7 @@ async def test_what_the_package_answers_comes_back_on_its_own_response() -> None
     async with open_front() as served, served.client() as client:
         headers = await shake_hands(client)
         async with client.stream(
-            "POST", "/mcp", json=request(5, "logging/setLevel", {"level": "info"}), headers=headers
+            "POST", "/mcp", json=request(5, "tasks/list", {}), headers=headers
         ) as response:
             body = await response.aread() if "json" in response.headers["content-type"] else b""
             answer = json.loads(body) if body else await Events(response).message()

@@ -86,7 +86,7 @@ def test_revoking_a_word_leaves_the_others(mcpb_home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((SHOP, "acts"), "Did you mean act? Words are read, act, page-tools, upload."),
+        ((SHOP, "acts"), "Did you mean act? Words are read, act, page-tools, upload, sampling, roots."),
         (("shop.example", "act"), "is not a site"),
         (("--revoke",), "--revoke needs an ORIGIN"),
         ((SHOP, "act", "--for", "soon"), "is not a duration"),
