@@ -5,10 +5,12 @@ Without a running server the command is one itself, in the foreground, until Ctr
 
 from __future__ import annotations
 
+import re
 import ssl
 import sys
 import threading
 import webbrowser
+from base64 import b64encode
 from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -26,6 +28,7 @@ from native_host.protocol.untrusted_text import for_terminal
 
 ANSWER_S = 5.0
 _MAX_BYTES = 64 * 1024
+_PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 
 def open_or_serve_page(state: Path, config: Config, *, opens: bool) -> None:
@@ -105,12 +108,40 @@ def _open_connection(server: ServeRecord) -> HTTPConnection:
     host = address.hostname or "localhost"
     if not server.certificate:
         return HTTPConnection(host, address.port, timeout=ANSWER_S)
-    # The certificate identifies the server, whatever its name and issuer.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(server.certificate)
-    return HTTPSConnection(host, address.port, timeout=ANSWER_S, context=context)
+    return _PinnedConnection(host, address.port, Path(server.certificate))
+
+
+class _PinnedConnection(HTTPSConnection):
+    """Connection to the server that has this very certificate, whatever its name, issuer and dates.
+
+    Its issuer and other certificates of that issuer are not accepted: the request contains the token.
+    """
+
+    def __init__(self, host: str, port: int | None, certificate: Path) -> None:
+        # Also without a check of the chain, the handshake proves that the server has its certificate's key.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        super().__init__(host, port, timeout=ANSWER_S, context=context)
+        self._certificate = certificate
+
+    def connect(self) -> None:
+        """Connect.
+
+        Raises:
+            ConnectionError: the server has another certificate; send nothing.
+        """
+        super().connect()
+        found = self.sock.getpeercert(binary_form=True)
+        if not found or b64encode(found) != _read_first_certificate(self._certificate):
+            self.close()
+            raise ConnectionError(f"it does not have the certificate in {self._certificate}")
+
+
+def _read_first_certificate(path: Path) -> bytes:
+    """Return the base64 text of the server's own certificate, which precedes those of its issuers."""
+    found = _PEM_CERTIFICATE.search(path.read_bytes())
+    return b"".join(found[1].split()) if found else b""
 
 
 def _read_link(status: int, body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Self-signed certificates for tests, made with OpenSSL's program."""
+"""Certificates for tests, self-signed or with a chain, made with OpenSSL's program."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ class Certified(NamedTuple):
         return ssl.create_default_context(cafile=str(self.certificate))
 
 
-def make_certificate(directory: Path, name: str = "server") -> Certified:
-    """Make a key and its certificate."""
+def make_certificate(directory: Path, name: str = "server", issuer: Certified | None = None) -> Certified:
+    """Make a key and its certificate, self-signed or followed by the certificates of its issuer."""
     made = Certified(directory / f"{name}.pem", directory / f"{name}.key")
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     files = ["-keyout", str(made.key), "-out", str(made.certificate)]
-    what = ["-days", "2", "-subj", "/CN=localhost", "-addext", NAMES]
-    subprocess.run(["openssl", "req", "-x509", *curve, *files, *what], check=True, capture_output=True)
+    what = ["-days", "2", "-subj", f"/CN={name}", "-addext", NAMES]
+    signing = ["-CA", str(issuer.certificate), "-CAkey", str(issuer.key)] if issuer else []
+    command = ["openssl", "req", "-x509", *curve, *files, *what, *signing]
+    subprocess.run(command, check=True, capture_output=True)
+    if issuer:
+        made.certificate.write_bytes(made.certificate.read_bytes() + issuer.certificate.read_bytes())
     made.key.chmod(0o600)
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bridge.state.server_record import find_running
+from bridge.state.server_record import ServeRecord, find_running, publish_record
 from certificates import Certified, make_certificate
 from demo.simulated.browser import SimulatedBrowser
 from http_frontend import CLOSES_EARLY, hello, serving_app
@@ -122,6 +123,37 @@ async def test_commands_know_the_server_by_its_https_url(mcpb_home: Path, made: 
             assert (await browser.post(f"{url}page/pause", json=said, headers=origin)).status_code == 200
             cleartext = origin | {"Origin": f"http://localhost:{server.port}"}
             assert (await browser.post(f"{url}page/pause", json=said, headers=cleartext)).status_code == 403
+
+
+async def test_the_status_page_is_opened_at_a_server_with_a_chain(mcpb_home: Path, tmp_path: Path) -> None:
+    root = make_certificate(tmp_path, "root")
+    chain = make_certificate(tmp_path, "server", make_certificate(tmp_path, "issuer", root))
+    async with serving(*chain.options) as server:
+        link = (await run(*MCPB, "status", "--web", "--no-open")).split()[-1]
+        assert link.startswith(f"https://localhost:{server.port}/open?code=")
+
+
+@pytest.mark.parametrize("certified", ["other", "issuer"])
+async def test_the_token_is_not_sent_to_another_server_with_a_certificate_of_that_issuer(
+    mcpb_home: Path, tmp_path: Path, certified: str
+) -> None:
+    issuer = make_certificate(tmp_path, "issuer")
+    chain = make_certificate(tmp_path, "server", issuer)
+    impostor = {"issuer": issuer, "other": make_certificate(tmp_path, "other", issuer)}[certified]
+    received: list[str] = []
+
+    async def receiving(scope: Scope, receive: Receive, send: Send) -> None:
+        received.append(scope["path"])
+        await hello(scope, receive, send)
+
+    async with serving_app(receiving, tls=impostor.server_context()) as port:
+        url = f"https://localhost:{port}/"
+        found = ServeRecord(pid=os.getpid(), url=url, started_at=1.0, certificate=str(chain.certificate))
+        with publish_record(mcpb_home / "state", found), trio.fail_after(SOON_S):
+            command = [*MCPB, "status", "--web", "--no-open"]
+            done = await trio.run_process(command, check=False, capture_stderr=True)
+    assert (done.returncode, received) == (1, [])
+    assert f": it does not have the certificate in {chain.certificate}. End it" in done.stderr.decode()
 
 
 async def test_the_unix_socket_is_not_encrypted(mcpb_home: Path, made: Certified) -> None:
