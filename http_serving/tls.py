@@ -35,12 +35,14 @@ def load_context(certificate: Path, key: Path) -> ssl.SSLContext:
         CertificateError: a file cannot be read, other users can read the key, it has a passphrase, or the
             two do not belong together; tell the user.
     """
-    if not certificate.is_file():  # OpenSSL would wait for the other end of a FIFO
+    if not _is_file(certificate):  # OpenSSL would wait for the other end of a FIFO
         raise CertificateError(certificate, "is not a file that you can read")
     try:
         read_secret(key.resolve(), _MAX_KEY_BYTES)
     except PrivateFileError as error:
         raise CertificateError.wrap(error) from error
+    except (RuntimeError, ValueError) as error:  # a circle of links before Python 3.13, a NUL byte
+        raise CertificateError(key, f"cannot be read: {error}") from error
 
     def reject_passphrase() -> str:  # OpenSSL would ask on the terminal
         raise CertificateError(key, "has a passphrase: store it without one, readable by you alone")
@@ -56,6 +58,13 @@ def load_context(certificate: Path, key: Path) -> ssl.SSLContext:
     except OSError as error:
         raise CertificateError(certificate, f"cannot be read: {error.strerror}") from error
     return context
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:  # a directory above it cannot be entered
+        return False
 
 
 class TlsChannel:

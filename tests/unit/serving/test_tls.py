@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 
 from certificates import Certified, make_certificate
 from http_serving.tls import CertificateError, TlsChannel, TlsEndedError, load_context
+from source_trees import ROOT
+
+NOBODY = 65534
+"""Another user, as which root looks at what it may not."""
 
 
 @pytest.fixture
@@ -79,6 +84,32 @@ def test_a_fifo_is_not_waited_for(made: Certified, tmp_path: Path) -> None:
     os.mkfifo(fifo := tmp_path / "fifo", 0o600)
     assert str(fifo) in rejection(made._replace(certificate=fifo))
     assert str(fifo) in rejection(made._replace(key=fifo))
+
+
+def test_a_path_that_leads_nowhere_is_named(made: Certified, tmp_path: Path) -> None:
+    (loop := tmp_path / "loop").symlink_to(loop)
+    for path in (loop, tmp_path / "a\0b"):
+        assert rejection(made._replace(certificate=path)) == f"{path} is not a file that you can read"
+        assert rejection(made._replace(key=path)).startswith(f"{path} cannot be read: ")
+
+
+def test_a_file_in_a_directory_that_cannot_be_entered_is_named(short_tmp: Path) -> None:
+    (directory := short_tmp / "closed").mkdir(mode=0o000)
+    script = f"""
+import os, sys
+from pathlib import Path
+from http_serving.tls import CertificateError, load_context
+if os.getuid() == 0:
+    os.setuid({NOBODY})  # modes do not stop root
+try:
+    load_context(Path(sys.argv[1]), Path(sys.argv[1]))
+except CertificateError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", script, str(directory / "server.pem")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    directory.chmod(0o700)  # so that it can be removed
+    assert done.stdout == f"{directory}/server.pem is not a file that you can read\n"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
