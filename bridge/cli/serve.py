@@ -210,7 +210,7 @@ def _print_address(url: str, published: Path | None, settings: HttpSettings) -> 
             "(under [http] in config.toml)."
         )
     if settings.is_exposed:
-        lines.append("Nothing on the way is encrypted: add --certificate FILE --key FILE.")
+        lines.append("The connection is not encrypted: add --certificate FILE --key FILE.")
     lines.append(f"The status page: {format_command('status --web')}")
     with suppress(BrokenPipeError):  # The reader has gone.
         click.echo("\n".join(lines))

@@ -173,12 +173,12 @@ async def test_the_configuration_names_the_files(mcpb_home: Path, made: Certifie
         found = find_running(mcpb_home / "state")
         assert found
         assert (found.certificate, found.is_exposed) == (str(made.certificate), False)
-        assert "Nothing on the way is encrypted" not in server.said
+        assert "The connection is not encrypted" not in server.said
 
 
 async def test_beyond_loopback_without_tls_it_says_so_at_start_and_in_status(mcpb_home: Path) -> None:
     async with serving("--host", "0.0.0.0") as server:
-        assert "Nothing on the way is encrypted: add --certificate FILE --key FILE." in server.said
+        assert "The connection is not encrypted: add --certificate FILE --key FILE." in server.said
         assert "needs a token · other machines can reach it, and nothing is encrypted\n" in await run(
             *MCPB, "status"
         )
