@@ -12,11 +12,11 @@ import trio
 
 from bridge.frontends.custom_transport import Transport, TransportError
 
-MAX_LINE_BYTES = 8 * 1024 * 1024
-
 
 class UnixSocketTransport(Transport):
     """Serves the first client that connects, and ends with it."""
+
+    max_line_bytes = 8 * 1024 * 1024
 
     def __init__(self, tasks: trio.Nursery) -> None:
         self._tasks = tasks
@@ -27,11 +27,9 @@ class UnixSocketTransport(Transport):
     async def start(self) -> None:
         """Open the socket, for this user alone. Another one at its path is an error."""
         listener = self._held.enter_context(trio.socket.socket(trio.socket.AF_UNIX))
-        umask = os.umask(0o177)
-        try:
+        with ExitStack() as umask:
+            umask.callback(os.umask, os.umask(0o177))
             await listener.bind(os.fspath(self._path))
-        finally:
-            os.umask(umask)
         self._held.callback(self._path.unlink, missing_ok=True)
         listener.listen(1)
         self._tasks.start_soon(self._receive, listener)
@@ -39,13 +37,14 @@ class UnixSocketTransport(Transport):
     async def _receive(self, listener: trio.socket.SocketType) -> None:
         self._client = trio.SocketStream((await listener.accept())[0])
         self._held.close()  # no second client
-        rest = b""
+        rest = bytearray()
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while len(rest) <= MAX_LINE_BYTES and (data := await self._client.receive_some()):
-                *lines, rest = (rest + data).split(b"\n")
+            while len(rest) <= self.max_line_bytes and (data := await self._client.receive_some()):
+                rest += data
+                *lines, rest = rest.split(b"\n") if b"\n" in data else [rest]
                 for line in lines:
                     with suppress(TransportError):  # the client gets an error response
-                        await self.on_message(line)
+                        await self.on_message(bytes(line))
         self.on_close()
 
     async def send(self, message: bytes) -> None:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,7 @@ from bridge.mcp_session.mcp_server import McpServer
 from fake_host import PlayedHost
 from fake_transport import PlayedTransport, one_page, tools
 from mcp_client import McpLines
+from native_host.protocol.wire import MIB
 from page_resources import CART, page
 from source_trees import ROOT
 from wire_peers import until
@@ -167,6 +169,32 @@ async def test_a_signal_ends_the_session_and_closes_the_transport(
             process.send_signal(number)
             assert await process.wait() == 0
     assert not socket_path.exists()
+
+
+async def test_the_example_takes_no_longer_for_a_line_of_many_parts(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    receive_some = trio.SocketStream.receive_some
+    monkeypatch.setattr(trio.SocketStream, "receive_some", lambda stream: receive_some(stream, 1024))
+    received: list[int] = []
+    has_ended = trio.Event()
+
+    async def receive(message: bytes) -> None:
+        received.append(len(message))
+
+    with trio.fail_after(SOON_S):
+        async with trio.open_nursery() as tasks:
+            transport = load_transport(EXAMPLE)(tasks)
+            transport.on_message, transport.on_close = receive, has_ended.set
+            await transport.start()
+            begun_at = time.process_time()
+            async with await connect(socket_path) as stream:
+                await stream.send_all(b"x" * 4 * MIB + b"\ny\nz")
+            await has_ended.wait()
+            await transport.close()
+    assert received == [4 * MIB, 1]
+    assert time.process_time() - begun_at < 2  # copies of the whole line for each part took 4
 
 
 def test_the_example_has_at_most_60_lines() -> None:
