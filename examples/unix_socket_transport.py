@@ -16,6 +16,7 @@ from bridge.frontends.custom_transport import Transport, TransportError
 class UnixSocketTransport(Transport):
     """Serves the first client that connects, and ends with it."""
 
+    is_local = True  # only this user can open the socket
     max_line_bytes = 8 * 1024 * 1024
 
     def __init__(self, tasks: trio.Nursery) -> None:

@@ -75,6 +75,8 @@ class Transport(Protocol):
     """Takes an error after which the transport goes on. Errors that its methods raise need no report."""
     on_close: Callable[[], None]
     """Ends the session, because the client has gone."""
+    is_local: bool = False
+    """True if all its clients are programs of our user on this machine; read before `start`."""
 
     async def start(self) -> None:
         """Connect, start a task that receives messages, and return."""
@@ -124,6 +126,9 @@ async def serve_transport(make: MakeTransport, server: McpServer) -> None:
     try:
         async with trio.open_nursery() as tasks:
             transport = carrier.attach(make, tasks)
+            # The session was made for the program that has started this process, which is not the client.
+            server.session.folder = ""
+            server.session.is_local = getattr(transport, "is_local", False) is True
             try:
                 await carrier.run(transport, server, session_end)
             finally:

@@ -268,6 +268,7 @@ class Outcome:
 
     def __init__(self) -> None:
         self.transport: Played
+        self.session = Session("s1", folder="/srv/shop", is_local=True)
         self.error: TransportError | None = None
         self.reports: list[str] = []
         """Lines of the log: the type of each error, and its text."""
@@ -294,7 +295,7 @@ async def serve(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Serve]:
 
         with trio.fail_after(SOON_S):
             try:
-                await serve_transport(make_played, McpServer(router, Session("s1"), lambda: None))
+                await serve_transport(make_played, McpServer(router, outcome.session, lambda: None))
             except TransportError as error:
                 outcome.error = error
         name = custom_transport.__name__
@@ -311,6 +312,17 @@ async def test_a_session_ends_with_its_client_without_an_error(serve: Serve) -> 
     outcome = await serve(Played)
     assert (outcome.error, outcome.reports, outcome.transport.closed) == (None, [], 1)
     assert b'"serverInfo"' in outcome.transport.sent[0]
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_local"), [(None, False), (False, False), ("no", False), (True, True)]
+)
+async def test_a_client_is_local_only_if_the_transport_says_so(
+    serve: Serve, declared: object, is_local: bool
+) -> None:
+    declaring = Played if declared is None else type("Declaring", (Played,), {"is_local": declared})
+    session = (await serve(declaring)).session
+    assert (session.is_local, session.folder) == (is_local, "")
 
 
 @pytest.mark.parametrize(
