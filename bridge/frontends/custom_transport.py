@@ -119,10 +119,11 @@ async def serve_transport(make: MakeTransport, server: McpServer) -> None:
 
     Raises:
         TransportError: the transport has failed; the log has it already.
+        ExceptionGroup: it has failed in several ways, each of them a TransportError in the log.
     """
     session_end, our_end = socket.socketpair()
     carrier = _Carrier(trio.SocketStream(trio.socket.from_stdlib_socket(our_end)))
-    failures: list[TransportError] = []
+    errors: list[Exception] = []
     try:
         async with trio.open_nursery() as tasks:
             transport = carrier.attach(make, tasks)
@@ -131,17 +132,23 @@ async def serve_transport(make: MakeTransport, server: McpServer) -> None:
             server.session.is_local = getattr(transport, "is_local", False) is True
             try:
                 await carrier.run(transport, server, session_end)
+            except Exception as error:  # noqa: BLE001  (as below, so that an error of `close` does not replace it)
+                errors.append(error)
             finally:
                 with trio.CancelScope(shield=True):
                     await carrier.call("close", transport.close, CLOSE_S, TransportCleanupError)
             tasks.cancel_scope.cancel()
     except Exception as error:  # noqa: BLE001  (a transport may raise anything)
-        failures = [_as_transport_error(each) for each in _leaves(error)]
+        errors.append(error)
     finally:
         session_end.close()
         await trio.aclose_forcefully(carrier.stream)
+    leaves = [leaf for error in errors for leaf in _leaves(error)]
+    failures = [_as_transport_error(leaf, "a task", TransportConnectionError) for leaf in leaves]
     for failure in failures:
         carrier.report(failure)
+    if len(failures) > 1:
+        raise ExceptionGroup("the transport failed in several ways", failures)
     if failures:
         raise failures[0]
 
@@ -211,18 +218,13 @@ class _Carrier:
         """
         found: TransportError
         try:
-            with trio.fail_after(timeout_s):
+            with trio.move_on_after(timeout_s) as scope:
                 await method()
-        except TransportError as error:
-            found = error
-        except trio.TooSlowError as error:
+            if not scope.cancelled_caught:
+                return
             found = TransportTimeoutError(f"{name} did not return within {timeout_s:g} s")
-            found.__cause__ = error
         except Exception as error:  # noqa: BLE001  (a transport may raise anything)
-            found = failure(f"{name} failed: {_describe(error)}")
-            found.__cause__ = error
-        else:
-            return
+            found = _as_transport_error(error, name, failure)
         self.report(found)
         raise found
 
@@ -274,10 +276,12 @@ def _leaves(error: Exception) -> Iterator[Exception]:
         yield error
 
 
-def _as_transport_error(error: Exception) -> TransportError:
+def _as_transport_error(error: Exception, name: str, kind: type[TransportError]) -> TransportError:
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:  # of a method's own nursery
+        error = error.exceptions[0]
     if isinstance(error, TransportError):
         return error
-    failure = TransportConnectionError(f"a task failed: {_describe(error)}")
+    failure = kind(f"{name} failed: {_describe(error)}")
     failure.__cause__ = error
     return failure
 

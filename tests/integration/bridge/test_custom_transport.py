@@ -269,7 +269,7 @@ class Outcome:
     def __init__(self) -> None:
         self.transport: Played
         self.session = Session("s1", folder="/srv/shop", is_local=True)
-        self.error: TransportError | None = None
+        self.error: Exception | None = None
         self.reports: list[str] = []
         """Lines of the log: the type of each error, and its text."""
 
@@ -296,7 +296,7 @@ async def serve(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Serve]:
         with trio.fail_after(SOON_S):
             try:
                 await serve_transport(make_played, McpServer(router, outcome.session, lambda: None))
-            except TransportError as error:
+            except (TransportError, ExceptionGroup) as error:
                 outcome.error = error
         name = custom_transport.__name__
         outcome.reports = [each.getMessage() for each in caplog.records if each.name == name]
@@ -369,21 +369,62 @@ async def test_a_method_that_hangs_is_a_timeout(
     assert outcome.transport.closed == (method != "close")
 
 
-async def test_both_the_failure_and_the_failed_cleanup_are_reported(serve: Serve) -> None:
-    class Failing(Played):
+@pytest.mark.parametrize("method", ["start", "send", "close"])
+async def test_a_timeout_of_a_method_itself_is_its_failure(serve: Serve, method: str) -> None:
+    class Impatient(Played):
+        async def wait_briefly(self, *_: object) -> None:
+            with trio.fail_after(0):
+                await trio.sleep_forever()
+
+    setattr(Impatient, method, Impatient.wait_briefly)
+    outcome = await serve(Impatient)
+    kind = TransportCleanupError if method == "close" else TransportConnectionError
+    assert type(outcome.error) is kind
+    assert outcome.reports == [f"{kind.__name__}: {method} failed: TooSlowError"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no network"), TransportConnectionError("start failed: no network")]
+)
+async def test_an_error_in_a_nursery_of_a_method_keeps_its_type_and_reason(
+    serve: Serve, error: Exception
+) -> None:
+    class Nested(Played):
         async def start(self) -> None:
+            async with trio.open_nursery() as outer, trio.open_nursery() as inner:
+                outer.start_soon(trio.sleep_forever)
+                inner.start_soon(self.fail)
+
+        async def fail(self) -> None:
+            raise error
+
+    outcome = await serve(Nested)
+    assert type(outcome.error) is TransportConnectionError
+    assert error in (outcome.error, outcome.error.__cause__)
+    assert outcome.reports == ["TransportConnectionError: start failed: no network"]
+
+
+@pytest.mark.parametrize("method", ["start", "send", "receive"])
+async def test_both_the_failure_and_the_failed_cleanup_are_reported_and_raised(
+    serve: Serve, method: str
+) -> None:
+    class Failing(Played):
+        async def fail(self, *_: object) -> None:
             raise OSError("no network")
 
         async def close(self) -> None:
             raise OSError("still open")
 
+    setattr(Failing, method, Failing.fail)
     outcome = await serve(Failing)
-    assert outcome.reports == [
-        "TransportConnectionError: start failed: no network",
-        "TransportCleanupError: close failed: still open",
+    assert isinstance(outcome.error, ExceptionGroup)
+    assert [type(each) for each in outcome.error.exceptions] == [
+        TransportConnectionError,
+        TransportCleanupError,
     ]
-    assert type(outcome.error) is TransportCleanupError
-    assert outcome.error.__context__
+    reports = [f"{type(each).__name__}: {each}" for each in outcome.error.exceptions]
+    assert sorted(outcome.reports) == sorted(reports)
+    assert "TransportCleanupError: close failed: still open" in reports
 
 
 @pytest.mark.parametrize(
