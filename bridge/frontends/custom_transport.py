@@ -17,7 +17,7 @@ from typing import Protocol
 
 import trio
 
-from bridge.frontends.stdio import serve_descriptors
+from bridge.frontends import stdio
 from bridge.mcp_session.mcp_server import McpServer
 from native_host.protocol import jsonrpc
 from native_host.protocol.untrusted_text import single_line
@@ -60,7 +60,10 @@ class MessageParseError(TransportError):
 
 
 class MessageProtocolError(TransportError):
-    """A received message is JSON and not JSON-RPC. The client gets an error response; the session goes on."""
+    """A received message is too long, or JSON and not JSON-RPC.
+
+    The client gets an error response; the session goes on.
+    """
 
 
 class Transport(Protocol):
@@ -234,12 +237,17 @@ class _Carrier:
         if not isinstance(message, bytes):  # a transport without type checks
             text = f"a message is bytes, not {type(message).__name__}"
             raise self._reported_error(MessageProtocolError(text))
+        if not message or message.isspace():
+            return  # as a blank line of stdio
         # In JSON, a line end is white space, and never part of a string.
         line = message.replace(b"\n", b" ") + b"\n"
         async with self._receiving:
             # A part of a line would spoil the next one. The end of the session ends this too.
             with trio.CancelScope(shield=True), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self.stream.send_all(line)
+        if len(message) > stdio.MAX_LINE_BYTES:
+            text = f"the message is too long: the limit is {stdio.MAX_LINE_BYTES} bytes"
+            raise self._reported_error(MessageProtocolError(text))
         try:
             jsonrpc.decode(message)
         except jsonrpc.UndecodableError as error:
@@ -265,7 +273,7 @@ class _Carrier:
 
 async def _run_session(server: McpServer, session_end: socket.socket) -> None:
     with session_end:
-        await serve_descriptors(server, session_end.fileno(), session_end.fileno())
+        await stdio.serve_descriptors(server, session_end.fileno(), session_end.fileno())
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:

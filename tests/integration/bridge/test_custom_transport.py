@@ -16,7 +16,7 @@ import pytest
 import trio
 import trio.testing
 
-from bridge.frontends import custom_transport
+from bridge.frontends import custom_transport, stdio
 from bridge.frontends.custom_transport import (
     MakeTransport,
     MessageParseError,
@@ -53,6 +53,8 @@ HELLO = (
 )
 FORM = {"type": "object", "properties": {"apples": {"type": "integer"}}}
 SOON_S = 30
+LIMIT_BYTES = 200_000
+"""In place of 80 MiB."""
 
 
 # ── The example ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -436,13 +438,16 @@ async def test_both_the_failure_and_the_failed_cleanup_are_reported_and_raised(
         (b"[]", MessageProtocolError, -32600),
         (b'{"jsonrpc":"2.0"}', MessageProtocolError, -32600),
         (b'{"method":1}', MessageProtocolError, -32600),
+        (PING.ljust(LIMIT_BYTES + 1), MessageProtocolError, -32600),
         ("text", MessageProtocolError, None),
     ],
     ids=lambda value: repr(value)[:20],
 )
 async def test_a_message_that_is_not_json_rpc_is_reported_once_and_the_session_goes_on(
-    serve: Serve, message: Any, kind: type[TransportError], code: int | None
+    serve: Serve, message: Any, kind: type[TransportError], code: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", LIMIT_BYTES)
+
     class Careless(Played):
         async def receive(self) -> None:
             await self.on_message(HELLO)
@@ -457,6 +462,24 @@ async def test_a_message_that_is_not_json_rpc_is_reported_once_and_the_session_g
     assert [report.partition(":")[0] for report in outcome.reports] == [kind.__name__]
     answers = outcome.transport.sent[1:-1]
     assert [f'"code":{code}'.encode() in answer for answer in answers] == ([True] if code else [])
+
+
+async def test_blank_messages_are_skipped_and_the_longest_is_accepted(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", LIMIT_BYTES)
+
+    class Padding(Played):
+        async def receive(self) -> None:
+            await self.on_message(HELLO)
+            for blank in (b"", b"\r\n", b" \t"):
+                await self.on_message(blank)
+            await self.on_message(PING.ljust(LIMIT_BYTES))
+            await until(lambda: PONG in self.sent)
+            self.on_close()
+
+    outcome = await serve(Padding)
+    assert (outcome.error, outcome.reports, outcome.transport.sent[1:]) == (None, [], [PONG])
 
 
 async def test_a_receiver_that_does_not_catch_such_an_error_ends_the_session(serve: Serve) -> None:
