@@ -249,7 +249,8 @@ def _serve_custom_transport(config: Config, session: Session, server_name: str, 
         _log.error("%s", error)
         raise SystemExit(1) from None
     try:
-        trio.run(_serve_one_client, config, session, server_name, partial(serve_transport, make_transport))
+        speak = partial(serve_transport, spec, make_transport)
+        trio.run(_serve_one_client, config, session, server_name, speak)
     except* TransportError:
         pass  # the log has it; an exception that is raised here would leave as an ExceptionGroup
     else:

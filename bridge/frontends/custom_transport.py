@@ -117,8 +117,13 @@ def load_transport(spec: str) -> MakeTransport:
     return make
 
 
-async def serve_transport(make: MakeTransport, server: McpServer) -> None:
+async def serve_transport(spec: str, make: MakeTransport, server: McpServer) -> None:
     """Speak MCP on a transport until it or the session ends. The log gets each of its errors once.
+
+    Args:
+        spec: `MODULE:NAME` of the transport, under which approvals of its client are stored.
+        make: makes it.
+        server: serves the session.
 
     Raises:
         TransportError: the transport has failed; the log has it already.
@@ -133,6 +138,7 @@ async def serve_transport(make: MakeTransport, server: McpServer) -> None:
             # The session was made for the program that has started this process, which is not the client.
             server.session.folder = ""
             server.session.is_local = getattr(transport, "is_local", False) is True
+            server.session.principal = spec  # its client could give any name
             try:
                 await carrier.run(transport, server, session_end)
             except Exception as error:  # noqa: BLE001  (as below, so that an error of `close` does not replace it)

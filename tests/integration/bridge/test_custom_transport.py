@@ -297,7 +297,8 @@ async def serve(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Serve]:
 
         with trio.fail_after(SOON_S):
             try:
-                await serve_transport(make_played, McpServer(router, outcome.session, lambda: None))
+                server = McpServer(router, outcome.session, lambda: None)
+                await serve_transport("played:Played", make_played, server)
             except (TransportError, ExceptionGroup) as error:
                 outcome.error = error
         name = custom_transport.__name__
@@ -325,6 +326,7 @@ async def test_a_client_is_local_only_if_the_transport_says_so(
     declaring = Played if declared is None else type("Declaring", (Played,), {"is_local": declared})
     session = (await serve(declaring)).session
     assert (session.is_local, session.folder) == (is_local, "")
+    assert session.principal == "played:Played"
 
 
 @pytest.mark.parametrize(
