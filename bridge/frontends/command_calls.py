@@ -13,6 +13,8 @@ from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.errors import CallError, NotOfferedError, UnknownToolError, format_request_error, to_mcp
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import Primitive
+from bridge.hub.meta_tools import LIST_PAGE_TOOLS
 from bridge.hub.operation import OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import Outcome
 from bridge.hub.primitives.pagination import PAGE_RANK, Key
@@ -89,7 +91,7 @@ class CommandCalls:
         return ResourceList(
             resources=[*map(msgspec.Raw, resources)],
             templates=[*map(msgspec.Raw, templates)],
-            missing=self._explain_missing([*keys, *template_keys], "resource"),
+            missing=self._explain_missing([*keys, *template_keys], "resources"),
         )
 
     async def read(self, request: ReadResource, observer: CallObserver) -> CallResult | Rejection:
@@ -100,14 +102,18 @@ class CommandCalls:
 
         outcome = await wait_outcome(begin_read)
         if isinstance(outcome, NotOfferedError):
-            then = self._missing_browser() or f"To see what there is, run: {format_command('resources')}"
-            return Rejection(message=f"There is no resource {request.uri!r}. {then}")
+            message = f"There is no resource {request.uri!r}."
+            if not self._router.is_own_resource(request.uri):
+                then = self._missing_browser() or f"To see what there is, run: {format_command('resources')}"
+                message = f"{message} {then}"
+            return Rejection(message=message)
         return _make_reply(outcome)
 
     async def list_prompts(self) -> PromptList:
         """Return all prompts, as MCP clients get them page after page."""
         keys, prompts = await self._router.list_prompts()
-        return PromptList(prompts=[*map(msgspec.Raw, prompts)], missing=self._explain_missing(keys, "prompt"))
+        missing = self._explain_missing(keys, "prompts")
+        return PromptList(prompts=[*map(msgspec.Raw, prompts)], missing=missing)
 
     async def get_prompt(self, request: GetPrompt, observer: CallObserver) -> CallResult | Rejection:
         """Get a prompt."""
@@ -126,11 +132,19 @@ class CommandCalls:
             return Rejection(message=f"There is no prompt {request.name!r}. {hint}{then}")
         return _make_reply(outcome)
 
-    def _explain_missing(self, listed: Iterable[Key], what: str) -> str:
+    def _explain_missing(self, listed: Iterable[Key], what: Primitive) -> str:
         """Return the reason why no page has an entry in a list; empty if one has."""
         if any(key.rank == PAGE_RANK for key in listed):
             return ""
-        return self._missing_browser() or f"No open page offers a {what}."
+        if missing := self._missing_browser():
+            return missing
+        document = self._router.find_unlisted(what)
+        if document is None:
+            return f"No open page offers a {what.removesuffix('s')}."
+        if refusal := document.refusal or self._router.consent.document_refusal(document, what):
+            return f"Pages offer {what}, but they are not listed: {refusal}."
+        command = format_command(f"call {LIST_PAGE_TOOLS}")
+        return f"Pages offer {what}, but you are asked about their sites first. To see them, run: {command}"
 
     def _missing_browser(self) -> str:
         """Return the reason why no browser is connected; empty if one is."""

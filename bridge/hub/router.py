@@ -439,6 +439,16 @@ class Router:
             self._own_prompts = found
             self.changes.notify()
 
+    def find_unlisted(self, what: Primitive) -> PageDocument | None:
+        """Return a document whose resources, or prompts, stand in no list; None: no such document."""
+        listed = self._listed_documents(what)
+        offering = (document for document in self.documents.documents() if document.offers(what))
+        return next((document for document in offering if document not in listed), None)
+
+    def is_own_resource(self, uri: str) -> bool:
+        """Return whether a URI is that of a resource that no page offers; it may be gone."""
+        return self._provider.defines(uri)
+
     def _listed_documents(self, what: Primitive) -> list[PageDocument]:
         if not self.consent.uses(what):
             return []

@@ -179,11 +179,18 @@ class PageToolConsent:
         Raises:
             CallError: one does.
         """
+        if refusal := self._document_refusal(browser, origin, tab_origin, what):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+
+    def document_refusal(self, document: OfferingDocument, what: Primitive) -> str:
+        """Return which value forbids a document's resources or prompts; empty when none does."""
+        origin = document.frame.announced.origin
+        return self._document_refusal(document.browser, origin, document.tab_origin, what)
+
+    def _document_refusal(self, browser: Browser, origin: str, tab_origin: str, what: Primitive) -> str:
         if not self.uses(what):
-            refusal = f"{what} of pages are off, by `{what}` of [pages] in config.toml"
-            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
-        if refusal := self._refusal_of((origin, tab_origin), browser.page_tools):
-            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+            return f"{what} of pages are off, by `{what}` of [pages] in config.toml"
+        return self._refusal_of((origin, tab_origin), browser.page_tools)
 
     def refusal(self, entry: Entry) -> str:
         """Return which value forbids the tool, in words for the user; empty when none does."""

@@ -9,6 +9,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.audit_records import Site
 from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.document_names import (
     DocumentName,
@@ -42,6 +43,12 @@ class PageDocument(msgspec.Struct, eq=False, frozen=True):
         """Rule of the user's policy that forbids its site, or that of its tab; empty if both are allowed."""
         refuse, tab_origin = self.policy.origin_refusal, self.tab_origin
         return refuse(self.origin) or (refuse(tab_origin) if tab_origin else "")
+
+    def offers(self, what: Primitive) -> bool:
+        """Return whether its server has any resource or resource template, or any prompt."""
+        if what == "prompts":
+            return bool(self.frame.prompts)
+        return bool(self.frame.resources or self.frame.templates)
 
     @property
     def tab(self) -> wire.Tab:

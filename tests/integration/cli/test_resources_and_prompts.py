@@ -224,6 +224,34 @@ async def test_without_a_browser_the_lists_name_what_is_missing() -> None:
         done = await run(command)
         assert (done.exit_code, bool(done.stdout), "mcpb" in done.stderr) == (0, True, True)
     assert (await run("read", "cart://1")).exit_code == 1
+    done = await run("read", "mcpb://pictures/1")
+    assert (done.exit_code, done.stderr) == (1, "Error: There is no resource 'mcpb://pictures/1'.\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "reasons"),
+    [
+        (
+            '[pages]\nresources = "off"\nprompts = "off"',
+            ["off, by `resources` of [pages] in config.toml", "off, by `prompts` of [pages] in config.toml"],
+        ),
+        (f'[policy]\ndeny = ["{ORIGIN}"]', [f'policy.deny has "{ORIGIN}"'] * 2),
+        (f'[[pages.sites]]\norigin = "{ORIGIN}"\ntools = "off"', [f"{ORIGIN} are off, by [pages]"] * 2),
+        (f'[[pages.sites]]\norigin = "{ORIGIN}"\ntools = "ask"', ["call list_page_tools"] * 2),
+    ],
+    ids=["off", "denied", "site off", "asked"],
+)
+async def test_the_lists_say_why_what_a_page_offers_is_not_listed(
+    shop: Shop, mcpb_home: Path, config: str, reasons: list[str]
+) -> None:
+    (mcpb_home / "config.toml").write_text(config)
+    for command, reason in zip(("resources", "prompts"), reasons, strict=True):
+        done = await run(command)
+        assert done.exit_code == 0
+        assert PAGE not in done.stdout
+        assert f"Pages offer {command}, but " in done.stderr
+        assert reason in done.stderr
+    assert shop.asked == []
 
 
 # ── Prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
