@@ -12,7 +12,6 @@ import msgspec
 from bridge import __version__
 from bridge.diagnostics.connection_problem import Problems, find_missing
 from bridge.diagnostics.status_verdict import find_obstacle, list_notes, make_verdict
-from bridge.hub.catalog import Catalog
 from bridge.hub.catalog_entries import CachedEntry, Entry
 from bridge.hub.consent.page_tool_consent import PageToolConsent
 from bridge.hub.primitives.page_documents import PageDocument
@@ -97,7 +96,7 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         "published": list(local.published),
         "servers": [_describe_server(server, registry) for server in local.servers],
         "namedSessions": list(local.sessions),
-        "kept": list(_describe_cached(router.catalog)),
+        "kept": list(_describe_cached(router)),
         "sites": list(_describe_sites(router)),
         "waiting": [
             browser.host for browser in registry.all_browsers() if browser.is_live and not browser.hello
@@ -161,9 +160,9 @@ def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, 
             yield {"pid": pid, "text": text}
 
 
-def find_tools(catalog: Catalog, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
+def find_tools(router: Router, query: str, most: int) -> tuple[dict[str, dict[str, Any]], int]:
     """Return at most `most` callable tools that match a query, by public name, and their total."""
-    entries = catalog.all_entries()
+    entries = [entry for entry in router.catalog.all_entries() if not router.consent.refusal(entry)]
     fitting = list(chain.from_iterable(search_entries(entries, query))) if query.strip() else entries
     return {entry.name: _describe_tool(entry) for entry in fitting[:most]}, len(fitting)
 
@@ -285,7 +284,7 @@ def _describe_sites(router: Router) -> Iterator[dict[str, Any]]:
     """Yield what each site offers in all its tabs and frames, by origin."""
     offers: dict[str, Offers] = defaultdict(Offers)
     for entry in router.catalog.live_entries():
-        offers[entry.origin].tools += not entry.refusal
+        offers[entry.origin].tools += not _explain_refusal(entry, router)
     for document in router.documents.documents():
         offers[document.origin].add(document, router.consent)
     for origin, offer in sorted(offers.items()):
@@ -301,11 +300,12 @@ def _describe_tabs(browser: Browser, router: Router) -> Iterator[dict[str, Any]]
     forbidden: dict[int, list[str]] = defaultdict(list)
     for entry in catalog.live_entries():
         if entry.offer.browser is browser:
-            where = forbidden if entry.refusal else find_tools
-            where[entry.offer.tab_id].append(entry.refusal or entry.name)
+            refusal = _explain_refusal(entry, router)
+            where = forbidden if refusal else find_tools
+            where[entry.offer.tab_id].append(refusal or entry.name)
     for tab_id, refusals in forbidden.items():
         count = f"{len(refusals)} tool{'s are' if len(refusals) > 1 else ' is'} not offered"
-        notices[tab_id].append(f"{count}, by config.toml: {refusals[0]}")
+        notices[tab_id].append(f"{count}{refusals[0]}")
     for its_browser, tab, frame in registry.frames():
         if its_browser is browser and frame.announced.notice:
             notices[tab.tab_id].append(single_line(frame.announced.notice, MAX_NOTICE_CHARS))
@@ -347,9 +347,17 @@ def _count_offers(browser: Browser, router: Router) -> defaultdict[int, Offers]:
     return offers
 
 
-def _describe_cached(catalog: Catalog) -> Iterator[dict[str, str]]:
-    for entry in catalog.all_entries():
-        if isinstance(entry, CachedEntry):
+def _explain_refusal(entry: Entry, router: Router) -> str:
+    """Return which rule or value forbids a tool, behind the mark that introduces it; empty if none does."""
+    if entry.refusal:
+        return f", by config.toml: {entry.refusal}"
+    refusal = router.consent.refusal(entry)
+    return f": {refusal}" if refusal else ""
+
+
+def _describe_cached(router: Router) -> Iterator[dict[str, str]]:
+    for entry in router.catalog.all_entries():
+        if isinstance(entry, CachedEntry) and not router.consent.refusal(entry):
             origin = single_line(entry.origin, MAX_ORIGIN_CHARS)
             yield {"name": entry.name, "origin": origin, "profile": entry.profile}
 

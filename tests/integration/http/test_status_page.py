@@ -338,7 +338,7 @@ async def test_of_many_tools_some_are_shown_and_the_others_are_found(page: Page)
     last = f"tool{SHOWN_TOOLS + 49}"
     assert last not in page.shown().text
     assert last in page.shown(last).text
-    assert len(read_tools(page.router.catalog, "", 3)[0]) == 3
+    assert len(read_tools(page.router, "", 3)[0]) == 3
 
 
 # ── What it is told, and when ───────────────────────────────────────────────────────────────────────────────

@@ -13,9 +13,9 @@ import pytest
 from bridge.cli.columns import Columns, cut_text, display_width
 from bridge.cli.status_output import as_text
 from bridge.diagnostics.connection_problem import find_connection_problem
-from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
+from bridge.diagnostics.status_snapshot import LocalState, Rules, find_tools, make_status
 from bridge.hub.client_session import ListForm
-from bridge.hub.consent.page_tool_settings import PageSettings
+from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
@@ -23,7 +23,7 @@ from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
 from native_host.system.problem import Problem
-from page_resources import CART, page
+from page_resources import CART, SHOP, page
 
 GOLDEN = Path(__file__).parents[2] / "data/output"
 GET_CART = "website_tool_shop_example_tab1_getCart"
@@ -206,6 +206,20 @@ async def test_what_clients_may_not_use_is_not_counted(
     router = Router(transport, terms=terms)
     transport.connect("h1", wire.Tabs(tabs=[tab(1)]), page(1, CART, ORDER, PAY))
     assert [count(site) for site in found(router)["sites"]] == counts
+
+
+@pytest.mark.parametrize("pages", [{"tools": "off"}, {"sites": (PageSite(origin=SHOP, tools="off"),)}])
+async def test_tools_that_are_off_are_not_counted_and_the_tab_says_why(
+    transport: PlayedTransport, pages: dict[str, Any]
+) -> None:
+    router = Router(transport, terms=Terms(pages=PageSettings(**pages)))
+    transport.connect("h1", *one_page("getCart"))
+    status = found(router)
+    (shown,) = status["browsers"][0]["tabs"]
+    assert (status["sites"], shown["tools"]) == ([], [])
+    reason = f"page tools of {SHOP} are off, by [pages] in config.toml or in the extension's popup"
+    assert shown["notices"] == [f"1 tool is not offered: {reason}"]
+    assert find_tools(router, "", 10) == ({}, 0)
 
 
 async def test_subscriptions_stand_below_their_client(router: Router, transport: PlayedTransport) -> None:

@@ -63,7 +63,7 @@ class StatusUpdates:
         approvals, problem = self._read_approvals()
         found["problems"] += [problem] if problem else []
         running = running_calls(self._router, trio.current_time(), time.time())
-        shown, count = find_tools(self._router.catalog, query, SHOWN_TOOLS)
+        shown, count = find_tools(self._router, query, SHOWN_TOOLS)
         return PageContent(found, running, shown, count, query, self._transports(), approvals)
 
     async def watch_changes(
