@@ -85,5 +85,5 @@ def _print_messages(messages: list[dict[str, Any]]) -> None:
         text = output.format_block(message["content"])
         lines.append(f"{message['role']}:")
         # Indented, so that no text of a page forges a message.
-        lines += [f"{_INDENT}{line}" for line in (text or "(image)").split("\n")]
+        lines += [f"{_INDENT}{line}" for line in ("(image)" if text is None else text).splitlines()]
     click.echo(for_terminal("\n".join([*output.own, *lines])).encode(errors="replace"))
