@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bridge.app import Hub
     from bridge.config.settings import ChannelSettings
     from bridge.hub.client_session import Session
+    from bridge.state.audit_reader import LatestCalls
 
 _RECENT_CALLS = 5
 """Calls in `mcpb status`, and requests of pages."""
@@ -66,9 +67,9 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
     from bridge.config.loader import rules_digest
     from bridge.diagnostics.status_snapshot import LocalState, Rules
     from bridge.diagnostics.status_snapshot import make_status as read_status
-    from bridge.state.audit_reader import is_page_request
+    from bridge.state.audit_reader import LatestCalls
     from install.extension_copies import find_current_kinds
-    from native_host.system.home_layout import mcpb_home
+    from native_host.system.home_layout import HomeLayout, mcpb_home
 
     config, _ = load_for_reading()
     ready = True
@@ -81,16 +82,16 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
             current, problem = load_for_reading()
             sessions = await trio.to_thread.run_sync(_read_sessions)  # one of them may not answer
             rules = Rules("" if problem else rules_digest(current), problem, hub.pauses.problem)
-            calls = _recent_calls()
+            await trio.to_thread.run_sync(_read_calls, latest)  # the first time it may be the whole log
             local = LocalState(
-                calls[-_RECENT_CALLS:],
+                list(latest.calls),
                 _read_channels(config.existing_channel),
                 _read_published(),
                 _read_servers(),
                 sessions,
                 rules,
                 find_current_kinds(mcpb_home()),
-                [*filter(is_page_request, calls)][-_RECENT_CALLS:],
+                list(latest.page_requests),
             )
             found = read_status(hub.router, hub.links, local)
             ready = found["ready"]
@@ -104,7 +105,10 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
                 return None
             await trio.sleep(_WATCH_S)
 
-    if error := run_with_hub(new_session(), watch_status, config=config, reports_pauses=True):
+    latest = LatestCalls(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, _RECENT_CALLS)
+    with closing(latest):
+        error = run_with_hub(new_session(), watch_status, config=config, reports_pauses=True)
+    if error:
         raise error  # stdout takes no more: the group reports it, where a nursery would wrap it
     if is_checking and not ready:
         sys.exit(1)
@@ -118,13 +122,9 @@ def _show_web_page(*, opens: bool) -> None:
     open_or_serve_page(HomeLayout(mcpb_home()).state.path, load_configuration(), opens=opens)
 
 
-def _recent_calls() -> list[dict[str, Any]]:
-    from bridge.state.audit_reader import SCANNED_CALLS, Filter, read_recent
-    from native_host.system.home_layout import HomeLayout, mcpb_home
-
+def _read_calls(latest: LatestCalls) -> None:
     with suppress(OSError):  # `mcpb audit` says what is wrong with it
-        return read_recent(HomeLayout(mcpb_home()).state.path, SCANNED_CALLS, Filter())
-    return []
+        latest.read_new()
 
 
 def _read_channels(settings: ChannelSettings) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ class LocalState(NamedTuple):
     """State of this machine that no browser reports."""
 
     calls: Sequence[Mapping[str, Any]] = ()
-    """The latest lines of the audit log."""
+    """The latest lines of the audit log about calls of clients."""
     channels: Sequence[Mapping[str, Any]] = ()
     """Sockets of the existing channel, each a `install.checks.existing_channel.Channel`."""
     published: Sequence[Mapping[str, Any]] = ()
@@ -69,7 +69,7 @@ class LocalState(NamedTuple):
     current_copies: Container[Kind] = ()
     """See `Observations.current_copies`."""
     page_requests: Sequence[Mapping[str, Any]] = ()
-    """The latest lines of the audit log about requests of pages (`audit_reader.is_page_request`)."""
+    """The latest lines of the audit log about requests of pages (`audit_reader.LatestCalls`)."""
 
 
 def make_status(router: Router, links: Problems, local: LocalState = LocalState()) -> dict[str, Any]:  # noqa: B008

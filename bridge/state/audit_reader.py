@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ _EARLIER_SPELLINGS = {"tool-error": "tool_error"}
 """Outcomes in entries of earlier versions, and their present spelling, which readers get."""
 PAGE_REQUESTS = frozenset({"sampling", "roots", "elicitation"})
 """Kinds of calls in which a page asked the model or the client of a call."""
-SCANNED_CALLS = 300
-"""Latest calls among which the requests of pages are looked for."""
+_SCANNED_CALLS = 300
+"""Latest calls and requests of pages among which `LatestCalls` begins."""
 _BLOCK_BYTES = 64 * 1024
 
 
@@ -105,8 +106,35 @@ class Follower:
         self._tail.close()
 
 
-def is_page_request(line: dict[str, Any]) -> bool:
-    """Return whether a line is a request of a page, and not of a client."""
+class LatestCalls:
+    """The latest calls of clients, and the latest requests of pages."""
+
+    def __init__(self, directory: Path, call_limit: int, request_limit: int) -> None:
+        self.calls: deque[dict[str, Any]] = deque(maxlen=call_limit)
+        self.page_requests: deque[dict[str, Any]] = deque(maxlen=request_limit)
+        self.read_lines = 0
+        """Number of lines that were read: changes with the others."""
+        self._directory = directory
+        self._follower: Follower | None = None
+
+    def read_new(self) -> None:
+        """Read what was written since the last call. The first one may read the whole log.
+
+        Raises:
+            OSError: the log is there and cannot be read.
+        """
+        self._follower = self._follower or Follower(self._directory, _SCANNED_CALLS, Filter())
+        for line in self._follower.read_new():
+            (self.page_requests if _is_page_request(line) else self.calls).append(line)
+            self.read_lines += 1
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._follower:
+            self._follower.close()
+
+
+def _is_page_request(line: dict[str, Any]) -> bool:
     kind = line.get("kind")
     return isinstance(kind, str) and kind in PAGE_REQUESTS
 

@@ -673,7 +673,9 @@ async def test_audit_follows_until_ctrl_c(mcpb_home: Path) -> None:
 
 async def test_status_shows_the_last_calls(shop: SimulatedBrowser, mcpb_home: Path) -> None:
     log_calls(mcpb_home, *["ok"] * 4, "timed_out", "cancelled")
+    log_calls(mcpb_home, "not_allowed", kind="sampling")
     found = json.loads((await run("status", "--json")).output)
+    assert [request["outcome"] for request in found["pageRequests"]] == ["not_allowed"]
     assert [call["outcome"] for call in found["calls"]] == ["ok", "ok", "ok", "timed_out", "cancelled"]
     assert "Recent calls (more: mcpb audit)" in (await run("status")).output
 

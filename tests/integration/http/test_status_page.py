@@ -207,7 +207,7 @@ async def test_offers_of_sites_subscriptions_and_requests_of_pages_are_there(
     log = AuditLog(short_tmp / "state", with_arguments=False)
     kinds: Any = {"kind": "sampling"}
     request = called("sampling/createMessage", "not_allowed", **kinds)
-    for record in (request, *(called() for _ in range(SHOWN_CALLS))):
+    for record in (request, *(called() for _ in range(SHOWN_CALLS - 1))):
         log.write_record(record)
     log.close()
     text = page.shown().text
@@ -215,7 +215,8 @@ async def test_offers_of_sites_subscriptions_and_requests_of_pages_are_there(
     assert "What sites offer https://shop.example 1 resource" in text
     assert "Subscribed to cart://1 Subscribed to <script>alert(1)</script>" in text
     assert "Requests of pages" in text
-    assert "sampling sampling/createMessage not allowed 250 ms claude-code https://shop.example tab 1" in text
+    line = "sampling sampling/createMessage not allowed 250 ms claude-code https://shop.example tab 1"
+    assert text.count(line) == 1
 
 
 async def test_a_call_of_this_process_is_there_while_it_runs(page: Page) -> None:

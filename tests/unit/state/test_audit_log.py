@@ -22,7 +22,7 @@ from bridge.hub.audit_records import FinishedCall, Site, ToolRedefinition, ToolR
 from bridge.hub.client_session import Session
 from bridge.state import audit_log, audit_reader, log_file
 from bridge.state.audit_log import AuditLog
-from bridge.state.audit_reader import Filter, follow_log, read_recent
+from bridge.state.audit_reader import Filter, LatestCalls, follow_log, read_recent
 from bridge.state.audit_rows import format_row
 from native_host.protocol import wire
 from native_host.system.home_layout import StateLayout
@@ -598,6 +598,26 @@ def test_following_says_the_last_lines_then_each_that_comes(log: AuditLog, state
     followed = follow_log(state, 2, Filter(), lambda: log.write_record(called(detail=next(coming))))
     assert details([next(followed) for _ in range(4)]) == ["3", "4", "5", "6"]
     followed.close()
+
+
+def test_the_latest_calls_and_requests_of_pages_stand_apart_and_nothing_is_read_twice(
+    log: AuditLog, state: Path
+) -> None:
+    latest = LatestCalls(state, 2, 1)
+    latest.read_new()
+    assert latest.read_lines == 0
+    for number in range(3):
+        log.write_record(called(detail=str(number)))
+        log.write_record(called(kind="sampling", detail=f"asked {number}"))
+    log.write_record(ToolRegistration(SHOP, ("pay",)))
+    latest.read_new()
+    assert (details([*latest.calls]), details([*latest.page_requests])) == (["1", "2"], ["asked 2"])
+    (state / NAME).write_bytes(b"\n" * (state / NAME).stat().st_size)
+    log.write_record(called(detail="3"))
+    latest.read_new()
+    assert (details([*latest.calls]), details([*latest.page_requests])) == (["2", "3"], ["asked 2"])
+    assert latest.read_lines == 7
+    latest.close()
 
 
 def test_following_begins_before_there_is_a_log(log: AuditLog, state: Path) -> None:

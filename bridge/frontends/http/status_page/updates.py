@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -14,7 +13,7 @@ from bridge.diagnostics.connection_problem import Problems
 from bridge.diagnostics.status_snapshot import LocalState, Rules, find_tools, make_status, running_calls
 from bridge.frontends.http.status_page.html import PageContent
 from bridge.hub.router import Router
-from bridge.state.audit_reader import SCANNED_CALLS, Filter, Follower, is_page_request
+from bridge.state.audit_reader import LatestCalls
 from bridge.state.site_approvals import Approvals, ApprovalsError, SiteApproval
 
 SHOWN_CALLS = 50
@@ -45,20 +44,18 @@ class StatusUpdates:
     ) -> None:
         self._router = router
         self._links = links
-        self._state = state
         self.approvals = Approvals(state)
         self._transports = transports
         self._rules = rules
-        self._calls: deque[dict[str, Any]] = deque(maxlen=SHOWN_CALLS)
-        self._page_requests: deque[dict[str, Any]] = deque(maxlen=SHOWN_REQUESTS)
-        self._call_count = 0
-        self._follower: Follower | None = None
+        self._latest = LatestCalls(state, SHOWN_CALLS, SHOWN_REQUESTS)
 
     def read_content(self, query: str = "") -> PageContent:
         """Return the current content of the page."""
         self._read_calls()
         query = query[:_MAX_QUERY]
-        local = LocalState(list(self._calls), rules=self._rules(), page_requests=list(self._page_requests))
+        local = LocalState(
+            list(self._latest.calls), rules=self._rules(), page_requests=list(self._latest.page_requests)
+        )
         found = make_status(self._router, self._links, local)
         approvals, problem = self._read_approvals()
         found["problems"] += [problem] if problem else []
@@ -84,8 +81,7 @@ class StatusUpdates:
 
     def close(self) -> None:
         """Close the audit log."""
-        if self._follower:
-            self._follower.close()
+        self._latest.close()
 
     def _read_version(self) -> tuple[object, ...]:
         """Return a value that differs whenever the content differs."""
@@ -93,7 +89,7 @@ class StatusUpdates:
         registry = self._router.registry
         browsers = registry.browsers()
         return (
-            self._call_count,
+            self._latest.read_lines,
             self._router.running_calls(),
             self._router.catalog.version,
             self._router.documents.version,
@@ -115,12 +111,5 @@ class StatusUpdates:
             return [], error.problem
 
     def _read_calls(self) -> None:
-        try:
-            self._follower = self._follower or Follower(self._state, SCANNED_CALLS, Filter())
-            for line in self._follower.read_new():
-                self._calls.append(line)
-                if is_page_request(line):
-                    self._page_requests.append(line)
-                self._call_count += 1
-        except OSError:
-            return  # `mcpb audit` reports the cause
+        with suppress(OSError):  # `mcpb audit` reports the cause
+            self._latest.read_new()
