@@ -416,12 +416,11 @@ def _format_refusal(refusal: ToolError) -> ReportedError:
     """Return the error of a request that is no tool call."""
     match refusal:
         case tab_access.NoBrowserError():
-            code = Code.GONE
+            return ReportedError(Code.GONE, str(refusal), handed=False)
         case tab_access.NoTabError():
-            code = Code.NO_SUCH_TAB
+            return ReportedError(Code.NO_SUCH_TAB, str(refusal), handed=False)
         case _:
-            code = Code.INTERNAL_ERROR
-    return ReportedError(code, str(refusal), handed=True)
+            return ReportedError(Code.INTERNAL_ERROR, str(refusal), handed=True)
 
 
 def _idle_s(page: Page) -> float:

@@ -255,6 +255,26 @@ async def test_the_lists_say_why_what_a_page_offers_is_not_listed(
     assert shop.asked == []
 
 
+async def read_audit_log() -> list[tuple[str, str, bool]]:
+    """Return kind, outcome and `handed` of all calls."""
+    lines = map(json.loads, (await run("audit", "--json")).stdout.splitlines())
+    return [(line["kind"], line["outcome"], line["handed"]) for line in lines]
+
+
+@pytest.mark.usefixtures("mcpb_home")
+async def test_without_a_browser_the_log_says_that_nothing_was_delivered() -> None:
+    assert (await run("read", "mcpb://tab/current/text")).exit_code == 1
+    assert (await run("prompt", "debug-page")).exit_code == 1
+    assert await read_audit_log() == [("resource", "gone", False), ("prompt", "gone", False)]
+
+
+async def test_without_a_tab_the_log_says_that_nothing_was_delivered(shop: Shop) -> None:
+    assert (await run("read", "mcpb://tab/current/text")).exit_code == 1
+    assert (await run("prompt", "debug-page")).exit_code == 1
+    assert await read_audit_log() == [("resource", "no_such_tab", False), ("prompt", "no_such_tab", False)]
+    assert shop.asked == []
+
+
 # ── Prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
