@@ -55,7 +55,8 @@ def resources(*, as_json: bool, session_name: str | None, existing_channel: bool
 
 def _print_entry(uri: str, entry: ListedResource | ListedTemplate) -> None:
     kind = single_line(entry.mime_type, MAX_TITLE_CHARS)
-    click.echo(click.style(for_terminal(uri), bold=True) + (f" ({kind})" if kind else ""))
+    title = single_line(entry.title or entry.name, MAX_ORIGIN_CHARS + MAX_TITLE_CHARS)
+    click.echo(click.style(for_terminal(uri), bold=True) + (f" ({kind})" if kind else "") + f"  {title}")
     click.echo(f"    {for_terminal(entry.summary)}")
 
 
@@ -66,7 +67,7 @@ def _print_entry(uri: str, entry: ListedResource | ListedTemplate) -> None:
     "--output",
     type=click.Path(path_type=Path, readable=False),
     metavar="FILE",
-    help="Write it to a new file; several contents to FILE-1, FILE-2 … (default: stdout).",
+    help="Write it to a new file; several contents to FILE-1, FILE-2 … (default, and `-`: stdout).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @session_option
@@ -82,6 +83,8 @@ def read(
     from bridge.cli.resource_files import check_free, write_contents
     from native_host.ipc.named_sessions import CallResult, ReadResource
 
+    if output == Path("-"):
+        output = None
     if as_json and output:
         raise click.UsageError("--json cannot be combined with --output.")
     if output:
