@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def bridge(
     *, structured: bool, tool_set: ToolSet | None, server_name: str, transport: str, existing_channel: bool
 ) -> None:
-    """Speak MCP on stdin and stdout (for MCP clients)."""
+    """Serve one MCP client on stdin and stdout, or by --transport."""
     closed = [name for name in ("stdin", "stdout") if getattr(sys, name) is None]
     if closed and not transport:
         click.echo(f"mcpb bridge ends: there is no client, as its {' and '.join(closed)} is closed", err=True)

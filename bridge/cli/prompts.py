@@ -56,7 +56,7 @@ def prompt(
     """Print the messages of the prompt NAME, with KEY=VALUE for each argument.
 
     The lines of a message are indented below its role. Images are written to files, unless --json prints
-    them.
+    them. Without --session, the browser's tabs are those that you have handed over to clients.
     """
     from native_host.ipc.named_sessions import CallResult, GetPrompt
 

@@ -46,6 +46,17 @@ def test_a_command_that_writes_rejects_the_home_of_another_user(foreign: Path, a
     assert list(foreign.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["read", "prompt"])
+def test_the_help_says_which_tabs_a_command_without_a_session_uses(command: str) -> None:
+    text = " ".join(CliRunner().invoke(main, [command, "--help"]).output.split())
+    assert "Without --session, the browser's tabs are those that you have handed over to clients." in text
+
+
+def test_the_help_of_bridge_begins_with_its_transports() -> None:
+    _, first, *_ = filter(None, CliRunner().invoke(main, ["bridge", "--help"]).output.splitlines())
+    assert first == "  Serve one MCP client on stdin and stdout, or by --transport."
+
+
 # ── `mcpb allow` ────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -36,6 +36,8 @@ def test_the_skill_is_short_and_begins_with_its_name() -> None:
     text = skill().output
     assert text.startswith("---\nname: mcpb\ndescription: ")
     assert len(text) <= MAX_CHARS
+    for command in ("resources", "read URI", "prompts", "prompt NAME"):
+        assert f"`mcpb {command}`" in text
 
 
 def test_the_skill_has_every_core_tool_with_its_required_arguments() -> None:
