@@ -70,10 +70,17 @@ def allow(
     revoke: bool,
     as_json: bool,
 ) -> None:
-    """List, grant or revoke approvals of sites (`browser.sites = "ask"`).
+    """List, grant or revoke approvals of sites.
 
-    WHAT is read, act, page-tools, upload, sampling or roots. `act` includes `read`. Without WHAT, list the
-    approvals.
+    Without WHAT, list the approvals. WHAT is one of these words, or several:
+
+    \b
+    read        read the pages of the site
+    act         the same, and act on them
+    page-tools  use the tools, resources and prompts of its pages
+    upload      upload files to it
+    sampling    let its pages ask the client's model
+    roots       let its pages list the client's directories
     """
     if revoke and origin is None:
         command = format_command("allow")

@@ -7,6 +7,7 @@ itself and counts no tokens.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -35,8 +36,8 @@ _Subject = tuple[str, str, RequestKind]
 class NotApprovedError(CallError):
     """The user has not allowed a request of a page. The audit log names the command that allows it."""
 
-    def __init__(self, why: str, kind: RequestKind, origin: str) -> None:
-        command = f"mcpb allow {origin} {kind}"
+    def __init__(self, why: str, kind: RequestKind, origin: str, session: Session) -> None:
+        command = f"mcpb allow {origin} {kind} --client {shlex.quote(client_name(session))}"
         logged = why if origin == origins.OPAQUE else f"{why}; to allow it, run: {command}"
         super().__init__(Code.NOT_ALLOWED, why, handed=False, logged=logged)
 
@@ -72,7 +73,7 @@ class PageRequestConsent:
             return True
         use: Use = self.settings.sampling if kind == "sampling" else self.settings.roots
         if use == "off":
-            raise NotApprovedError(f'pages.{kind} is "off" in config.toml', kind, origin)
+            raise NotApprovedError(f'pages.{kind} is "off" in config.toml', kind, origin, session)
         return use == "on"
 
     async def check(
@@ -112,7 +113,8 @@ class PageRequestConsent:
         try:
             return await self._prompts.ask(request)
         except CannotAskError:
-            raise NotApprovedError("the user cannot be asked", kind, request.origin) from None
+            why = "the user cannot be asked"
+            raise NotApprovedError(why, kind, request.origin, request.session) from None
         except NoAnswerError:
             subject = request.session.id, request.origin, kind
             self._unanswered.pop(subject, None)

@@ -239,7 +239,7 @@ async def test_what_was_not_asked_is_in_the_log_with_the_command_that_allows_it(
         async with chain.client(**callbacks) as client:
             received = await call_page(chain, client, "summarize")
     assert (received["error"]["code"], asked.sampled) == (-32014, [])
-    command = f"mcpb allow {chain.pages} sampling"
+    command = f"mcpb allow {chain.pages} sampling --client mcp"
     assert command in (await chain.mcpb("audit", "--json")).stdout.decode()
     status = (await chain.mcpb("status")).stdout.decode()
     assert command in status, status

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
-from bridge.state.site_approvals import Approvals
+from bridge.state.site_approvals import WORDS, Approvals
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
 
@@ -111,6 +111,11 @@ def test_mistakes_are_named_and_nothing_is_stored(
     assert done.exit_code == 2
     assert says in " ".join(done.output.split()).replace("│ ", "")
     assert not (mcpb_home / "state/approvals.json").exists()
+
+
+def test_the_help_has_a_line_for_each_word() -> None:
+    lines = [line.split() for line in allow("--help").output.splitlines()]
+    assert [line[0] for line in lines if line and line[0] in WORDS] == list(WORDS)
 
 
 def test_a_broken_file_is_named(mcpb_home: Path) -> None:

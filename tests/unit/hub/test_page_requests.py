@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import trio
 import trio.testing
+from click.testing import CliRunner
 
+from bridge.cli.group import main
 from bridge.errors import CallError
 from bridge.hub.argument_validation import NOTHING
 from bridge.hub.audit_records import FinishedCall, Record
@@ -21,6 +25,7 @@ from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.router import Router, Terms
 from bridge.hub.server_request import ClientSupport, MissingCapabilityError, ServerRequest
 from bridge.hub.transport import CallObserver, DiscoveryFinished
+from bridge.state.site_approvals import Approvals
 from fake_transport import PlayedTransport, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -177,8 +182,23 @@ async def test_if_nothing_can_ask_the_user_the_request_is_rejected_and_the_log_n
     shop = Shop(nursery, ClientSupport(sampling=True))
     error = await shop.rejection(sampling())
     assert (error.code, error.handed, shop.asked) == (Code.NOT_ALLOWED, False, [])
-    assert f"mcpb allow {SHOP} sampling" in caplog.text
-    assert f"mcpb allow {SHOP} sampling" in shop.records[-1].detail
+    command = f"mcpb allow {SHOP} sampling --client 'Claude Code'"
+    assert caplog.text.endswith(f": {command}\n")
+    assert shop.records[-1].detail.endswith(f": {command}")
+
+
+@pytest.mark.parametrize("client", ["Claude Code", "$(id)", "it's", "--revoke", "a;b"])
+async def test_the_command_in_the_log_grants_one_client_what_was_asked(
+    nursery: trio.Nursery, mcpb_home: Path, client: str
+) -> None:
+    shop = Shop(nursery, roots="off")
+    with pytest.raises(CallError):
+        await shop.ask(ROOTS, await shop.call(client))
+    _, *arguments = shlex.split(shop.records[-1].detail.partition("run: ")[2])
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    (granted,) = Approvals(mcpb_home / "state").read_all()
+    assert (granted.origin, granted.approval.granted_actions) == (SHOP, ("roots",))
+    assert granted.approval.only_client == client
 
 
 async def test_roots_are_off_unless_the_user_allows_them(nursery: trio.Nursery) -> None:
