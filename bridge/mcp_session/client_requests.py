@@ -26,13 +26,7 @@ from bridge.mcp_session.call_observer import make_observer
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_roots import ClientRoots
 from bridge.mcp_session.client_writer import Client, make_notification
-from bridge.mcp_session.input_required import (
-    MAX_SUSPENDED,
-    InputRequired,
-    Request,
-    RetryError,
-    SuspendedCalls,
-)
+from bridge.mcp_session.input_required import InputRequired, Request, RetryError, SuspendedCalls
 from bridge.mcp_session.log_messages import RequestLog
 from bridge.mcp_session.request_errors import prompt_error, read_error
 from bridge.mcp_session.server_requests import ServerRequests
@@ -96,8 +90,6 @@ class ClientRequests:
         self._client = client
         self.roots = ClientRoots()
         """Those of the client, in the handshake era."""
-        self._logs: dict[str, RequestLog] = {}
-        """Logs of suspended requests by state, the oldest first."""
 
     def begin(
         self, kind: Kind, era: Era, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
@@ -141,17 +133,12 @@ class ClientRequests:
         self, kind: Kind, asked: ClientRequest, on_answer: OnFinished[Parts | ProtocolError]
     ) -> Operation:
         report = _progress_reporter(asked)
+        log = RequestLog(asked.client, asked.log_level) if asked.log_level else None
         if not kind.may_be_suspended or (asked.state is None and not any(asked.support)):
-            log = RequestLog(asked.client, asked.log_level) if asked.log_level else None
             return self._run(kind, Era.STATELESS, asked, on_answer, CallObserver(report, log=log))
         request = Request(kind.method, asked.name, asked.arguments)
-        suspended = self._logs.pop(asked.state, None) if asked.state is not None else None
-        log = suspended or RequestLog(asked.client, asked.log_level)
-        log.continue_with(asked.client, asked.log_level)
 
         def on_turn(told: Outcome | InputRequired) -> None:
-            if isinstance(told, InputRequired):
-                self._suspend_log(log, told.state)
             on_answer(
                 _input_required(told)
                 if isinstance(told, InputRequired)
@@ -159,24 +146,9 @@ class ClientRequests:
             )
 
         if asked.state is not None:
-            try:
-                return self._suspended.resume(asked.state, request, asked.responses, on_turn, report)
-            except RetryError:
-                if suspended:
-                    self._suspend_log(log, asked.state)
-                raise
-
-        def begin(on_finished: OnFinished[Outcome], observer: CallObserver) -> Operation:
-            observer = msgspec.structs.replace(observer, log=log)
-            return kind.begin(self._router, self._session, asked, on_finished, observer)
-
-        return self._suspended.begin(request, begin, on_turn, report, support=asked.support)
-
-    def _suspend_log(self, log: RequestLog, state: str) -> None:
-        log.suspend()
-        self._logs[state] = log
-        while len(self._logs) > MAX_SUSPENDED:  # the oldest ones have expired
-            del self._logs[next(iter(self._logs))]
+            return self._suspended.resume(asked.state, request, asked.responses, on_turn, report, log)
+        begin = partial(kind.begin, self._router, self._session, asked)
+        return self._suspended.begin(request, begin, on_turn, report, log, support=asked.support)
 
     def _run(
         self,

@@ -26,6 +26,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
+from bridge.hub.primitives.log_message import LogLevel, LogMessage, LogRecipient
 from bridge.hub.server_request import SERVER_REQUEST_S, ClientSupport
 from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session.call_observer import ClientFacingRequest, make_observer
@@ -86,17 +87,20 @@ class SuspendedCalls:
         begin: Begin,
         on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
+        log: LogRecipient | None = None,
         *,
         support: ClientSupport,
     ) -> Operation:
         """Run a call until it has its result or a server request. Cancelling cancels the call.
 
-        Only a call that began with `on_progress` reports progress, then and when it is resumed.
+        Only a call that began with `on_progress` reports progress, then and when it is resumed. Log messages
+        go to the `log` of the message that waits, if it has one.
         """
         call = _Call(request)
-        turn = call.take_turn(on_turn, on_progress)
+        turn = call.take_turn(on_turn, on_progress, log)
         on_report = call.report if on_progress else None
-        call.comes_from(begin(call.end, make_observer(support, partial(self._send_request, call), on_report)))
+        observer = make_observer(support, partial(self._send_request, call), on_report)
+        call.comes_from(begin(call.end, msgspec.structs.replace(observer, log=_CallLog(call))))
         return turn
 
     def resume(
@@ -106,6 +110,7 @@ class SuspendedCalls:
         responses: Mapping[str, bytes],
         on_turn: OnFinished[Outcome | InputRequired],
         on_progress: OnProgress | None = None,
+        log: LogRecipient | None = None,
     ) -> Operation:
         """Answer requests of a suspended call and go on as `begin` does; without any answer, ask again.
 
@@ -131,7 +136,7 @@ class SuspendedCalls:
             on_turn(InputRequired(state, call.asked))
             return FINISHED
         del self._suspended[state]
-        turn = call.take_turn(on_turn, on_progress)
+        turn = call.take_turn(on_turn, on_progress, log)
         call.resume()
         if call.is_awaited and call.open:
             self._collect_requests(call)
@@ -226,11 +231,19 @@ class _Call:
         """Return the open requests as the client receives them."""
         return {key: each.asked for key, each in self.open.items()}
 
+    @property
+    def log(self) -> LogRecipient | None:
+        """Recipient of log messages, that of the message that waits now."""
+        return self._turn.log if self._turn else None
+
     def take_turn(
-        self, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
+        self,
+        on_turn: OnFinished[Outcome | InputRequired],
+        on_progress: OnProgress | None,
+        log: LogRecipient | None,
     ) -> Operation:
         """Let a message of the client wait. Cancelling the turn cancels the call."""
-        self._turn = _Turn(self, on_turn, on_progress)
+        self._turn = _Turn(self, on_turn, on_progress, log)
         return self._turn
 
     def is_turn(self, turn: Operation) -> bool:
@@ -299,16 +312,37 @@ class _Turn:
     """A message of the client that waits for a call's next words."""
 
     def __init__(
-        self, call: _Call, on_turn: OnFinished[Outcome | InputRequired], on_progress: OnProgress | None
+        self,
+        call: _Call,
+        on_turn: OnFinished[Outcome | InputRequired],
+        on_progress: OnProgress | None,
+        log: LogRecipient | None,
     ) -> None:
         self.on_turn = on_turn
         self.on_progress = on_progress
+        self.log = log
         self._call = call
 
     def cancel(self) -> None:
         """Cancel the call. Does nothing once the turn has ended."""
         if self._call.is_turn(self):
             self._call.cancel()
+
+
+class _CallLog:
+    """`LogRecipient` of a call: while it is suspended, it receives nothing."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    @property
+    def level(self) -> LogLevel | None:
+        """See `LogRecipient`."""
+        return self._call.log.level if self._call.log else None
+
+    def write(self, message: LogMessage) -> bool:
+        """See `LogRecipient`."""
+        return self._call.log is not None and self._call.log.write(message)
 
 
 def _keys() -> Iterator[str]:

@@ -40,19 +40,11 @@ class SessionLog:
 
 
 class RequestLog:
-    """`LogRecipient` of a request, which may be suspended and continued by another request."""
+    """`LogRecipient` of a request."""
 
-    def __init__(self, client: Client, level: LogLevel | None) -> None:
+    def __init__(self, client: Client, level: LogLevel) -> None:
         self.level = level
         self._client = client
-
-    def continue_with(self, client: Client, level: LogLevel | None) -> None:
-        """Let another request receive messages, from its own level on."""
-        self._client, self.level = client, level
-
-    def suspend(self) -> None:
-        """Receive nothing, because no request is open."""
-        self.level = None
 
     def write(self, message: LogMessage) -> bool:
         """See `LogRecipient`."""

@@ -642,6 +642,44 @@ async def test_who_closes_a_stateless_response_has_cancelled_the_call() -> None:
         await until(lambda: served.transport.given_up == held)
 
 
+async def test_a_retry_receives_what_the_page_logs_from_its_own_level_on() -> None:
+    def at(level: str) -> dict[str, Any]:
+        capabilities: Any = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+        return {**ENVELOPE, **capabilities, "io.modelcontextprotocol/logLevel": level}
+
+    async with open_front() as served, served.client() as client:
+        held, headers = hold_calls(served), stateless("tools/call", HOLD)
+
+        def log(level: str, data: str) -> None:
+            params = msgspec.Raw(msgspec.json.encode({"level": level, "data": data}))
+            notification = wire.PageNotification(
+                tab_id=1, frame_id=0, document_id="d1", method="notifications/message", params=params
+            )
+            served.transport.announce("h1", notification)
+
+        async def ask_user() -> None:
+            await until(lambda: held)
+            await held[0].caller.on_request(wire.ElicitConfirmation(message="Buy?"))
+            log("info", "too little")
+            log("error", "after the retry")
+            held[0].on_done(done("bought"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_user)
+            params = {"_meta": at("debug"), "name": HOLD, "arguments": {}}
+            first = await client.post("/mcp", json=request(1, "tools/call", params), headers=headers)
+            suspended = first.json()["result"]
+            log("error", "while nobody listens")
+            responses = {key: {"action": "accept", "content": {}} for key in suspended["inputRequests"]}
+            again = {"requestState": suspended["requestState"], "inputResponses": responses}
+            retried = request(2, "tools/call", {**params, "_meta": at("warning"), **again})
+            async with client.stream("POST", "/mcp", json=retried, headers=headers) as response:
+                events = Events(response)
+                message, answer = await events.message(), await events.message()
+    assert message["params"]["data"] == "after the retry"
+    assert answer["result"]["content"][0]["text"] == "bought"
+
+
 async def test_a_stateless_client_hears_of_changes_for_as_long_as_it_listens() -> None:
     async with open_front() as served, served.client() as client:
         asked = request(4, "subscriptions/listen", envelope(notifications={"toolsListChanged": True}))

@@ -14,6 +14,7 @@ from bridge.errors import CallError, UnknownToolError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.page_call import Outcome
+from bridge.hub.primitives.log_message import LogLevel, LogMessage, LogRecipient
 from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ClientSupport, ServerRequest
 from bridge.hub.transport import CallObserver, OnProgress
 from bridge.mcp_session import elicitation
@@ -61,20 +62,26 @@ class Turns:
         self._runner = runner
         self._support = support
 
-    async def begin(self, run: Run, on_progress: OnProgress | None = None) -> Outcome | InputRequired:
+    async def begin(
+        self, run: Run, on_progress: OnProgress | None = None, log: LogRecipient | None = None
+    ) -> Outcome | InputRequired:
         return await self._wait(
             lambda on_turn: self._suspended.begin(
-                CART, partial(self._runner.begin, run), on_turn, on_progress, support=self._support
+                CART, partial(self._runner.begin, run), on_turn, on_progress, log, support=self._support
             )
         )
 
-    async def resume(self, state: str, **responses: bytes) -> Outcome | InputRequired:
+    async def resume(
+        self, state: str, log: LogRecipient | None = None, /, **responses: bytes
+    ) -> Outcome | InputRequired:
         """Retry with the responses, by the keys of their requests; a yes to the first is the default."""
         given = responses or {"question": YES}
-        return await self._wait(lambda on_turn: self._suspended.resume(state, CART, given, on_turn))
+        return await self._wait(lambda on_turn: self._suspended.resume(state, CART, given, on_turn, log=log))
 
-    async def park(self, run: Run, on_progress: OnProgress | None = None) -> str:
-        found = await self.begin(run, on_progress)
+    async def park(
+        self, run: Run, on_progress: OnProgress | None = None, log: LogRecipient | None = None
+    ) -> str:
+        found = await self.begin(run, on_progress, log)
         assert isinstance(found, InputRequired)
         return found.state
 
@@ -312,3 +319,47 @@ async def test_a_result_does_not_fit_a_later_request_of_the_same_suspension(
         second = await turns.resume(first.state, **dict.fromkeys(first.requests, YES))
         assert isinstance(second, InputRequired)
         assert not first.requests.keys() & second.requests.keys()
+
+
+class Log:
+    """What one message of a client receives."""
+
+    def __init__(self, level: LogLevel) -> None:
+        self.level = level
+        self.texts: list[str] = []
+
+    def write(self, message: LogMessage) -> bool:
+        self.texts.append(message.data)
+        return True
+
+
+async def test_log_messages_go_to_the_message_that_waits_at_its_level(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    levels: list[LogLevel | None] = []
+
+    async def run(caller: CallObserver) -> bytes:
+        def write(text: str) -> bool:
+            assert caller.log
+            levels.append(caller.log.level)
+            return caller.log.write(LogMessage("error", "", text, ""))
+
+        assert write("before")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(caller.on_request, BUY)
+            await trio.sleep(1)
+            assert not write("suspended")
+        assert write("retried")
+        await caller.on_request(BUY)
+        assert not write("to a message without a level")
+        return b""
+
+    first, second = Log("debug"), Log("error")
+    async with taking_turns() as turns:
+        state = await turns.park(run, log=first)
+        await trio.sleep(2)
+        suspension = await turns.resume(state, second)
+        assert isinstance(suspension, InputRequired)
+        assert await turns.resume(suspension.state, **dict.fromkeys(suspension.requests, YES)) == b""
+    assert levels == ["debug", None, "error", None]
+    assert (first.texts, second.texts) == (["before"], ["retried"])

@@ -66,15 +66,3 @@ def test_a_client_that_does_not_read_is_sent_nothing() -> None:
     client.waiting_bytes = UNREAD_BYTES
     assert log.write(MESSAGE)
     assert client.lines == [{"jsonrpc": "2.0", "method": "notifications/message", "params": MESSAGE.params}]
-
-
-def test_a_suspended_request_receives_nothing_until_another_one_continues_it() -> None:
-    first, second = Client(), Client()
-    log = RequestLog(first, "debug")
-    levels = [log.level]
-    log.suspend()
-    levels.append(log.level)
-    log.continue_with(second, "error")
-    assert [*levels, log.level] == ["debug", None, "error"]
-    log.write(MESSAGE)
-    assert (len(first.lines), len(second.lines)) == (0, 1)
