@@ -173,6 +173,11 @@ class PageToolConsent:
             _about_site(who, origin, what) for origin in self._unapproved_live(browser, frame, host_page, who)
         )
 
+    def is_approved(self, session: Session, document: OfferingDocument) -> bool:
+        """Return whether a session may use a document's site without a question to the user."""
+        who = client_name(session)
+        return not any(self._unapproved_live(document.browser, document.frame, document.tab_origin, who))
+
     def check_document(self, browser: Browser, origin: str, tab_origin: str, what: Primitive) -> None:
         """Check that no value forbids the resources or prompts of a document, whichever session asks.
 

@@ -1,7 +1,8 @@
 """Log messages of pages, by the sessions that have used their documents. Sans-IO.
 
-A session receives what documents log that it has sent a request to. Page servers receive no level: each
-recipient has its own, and what it does not want is left out here.
+A session receives what documents log that it has sent a request to, as long as it may send another one
+without a question to the user, or while one runs. Page servers receive no level: each recipient has its own,
+and what it does not want is left out here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolConsent
-from bridge.hub.operation import FINISHED, Operation
+from bridge.hub.operation import Operation
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.log_message import MESSAGE, LogMessage, LogRecipient, is_wanted, read_message
 from bridge.hub.registry import Browser, Frame, Registry
@@ -77,9 +78,10 @@ class _Window(msgspec.Struct):
 class _Reader:
     """A recipient, and what it was sent of each document."""
 
-    def __init__(self, log: PageLog, session: Session, recipient: LogRecipient) -> None:
+    def __init__(self, log: PageLog, session: Session, recipient: LogRecipient | None) -> None:
         self.session = session
         self.recipient = recipient
+        """None for a request that wants no messages; its session may want them."""
         self.windows: OrderedDict[_DocumentKey, _Window] = OrderedDict()
         self._log = log
 
@@ -94,7 +96,7 @@ class _Reader:
         if len(self.windows) > MAX_DOCUMENTS:
             self.windows.popitem(last=False)
         window.dropped += message.dropped
-        if not is_wanted(message.level, self.recipient.level):
+        if self.recipient is None or not is_wanted(message.level, self.recipient.level):
             return
         counted = msgspec.structs.replace(message, dropped=window.dropped)
         is_sent = window.has_room(now) and self.recipient.write(counted)
@@ -111,7 +113,7 @@ class PageLog:
         self._used: dict[str, OrderedDict[_DocumentKey, None]] = {}
         """Documents by session, the one that was used last at the end."""
         self._readers: dict[_Reader, _DocumentKey | None] = {}
-        """With the only document that each reads; None: all that its session has used."""
+        """With the document of the request that each is for; None: it reads all that its session has used."""
 
     def listen(self, session: Session, recipient: LogRecipient) -> Callable[[], None]:
         """Send a recipient what the documents log that its session has used; return what ends that."""
@@ -129,8 +131,6 @@ class PageLog:
         used.move_to_end(key)
         if len(used) > MAX_DOCUMENTS:
             used.popitem(last=False)
-        if recipient is None:
-            return FINISHED
         reader = _Reader(self, session, recipient)
         self._readers[reader] = key
         return reader
@@ -151,7 +151,9 @@ class PageLog:
         if document is None:
             return
         key = _key_of(document.browser, notification)
-        readers = [reader for reader in self._readers_of(key) if self._may_read(reader.session, document)]
+        readers = [
+            reader for reader in self._readers_of(key) if self._may_read(reader.session, document, key)
+        ]
         if not readers:
             return
         params = b"" if notification.params is msgspec.UNSET else bytes(notification.params)
@@ -178,15 +180,18 @@ class PageLog:
             if only == key or (only is None and key in self._used.get(reader.session.id, ())):
                 yield reader
 
-    def _may_read(self, session: Session, document: _LoggingDocument) -> bool:
-        """Return whether the session may use the document now."""
+    def _may_read(self, session: Session, document: _LoggingDocument, key: _DocumentKey) -> bool:
+        """Return whether the session may use the document now, or has a request that runs in it."""
         if document.tab.owner not in (None, session.id):
             return False
         try:
             self._registry.pauses.check(session, *document.origins)
         except CallError:
             return False
-        return True
+        return self._consent.is_approved(session, document) or self._is_in_use(session, key)
+
+    def _is_in_use(self, session: Session, key: _DocumentKey) -> bool:
+        return any(only == key and reader.session.id == session.id for reader, only in self._readers.items())
 
 
 def _key_of(browser: Browser, at: wire.FrameAddress) -> _DocumentKey:

@@ -13,6 +13,7 @@ import trio.testing
 
 from bridge.hub.argument_validation import NOTHING
 from bridge.hub.client_session import Session
+from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy, PolicyRules
 from bridge.hub.primitives.log_message import MAX_DATA_CHARS, LogLevel, LogMessage, is_wanted, read_message
 from bridge.hub.primitives.page_log import MAX_DOCUMENTS, MAX_MESSAGES, WINDOW_S
@@ -156,6 +157,10 @@ def deny_page_around(hub: Hub) -> None:
     hub.transport.announce("h1", wire.TabChanged(tab=tab(1, NEWS)))
 
 
+def end_approval(hub: Hub) -> None:
+    hub.router.consent.setting_for(PageSettings(), asks_sites=True)
+
+
 FORBID: dict[str, Callable[[Hub], object]] = {
     "the site is denied": lambda hub: hub.policy.set_rules(PolicyRules(deny=(SHOP,))),
     "the site is paused": lambda hub: pause(hub, site=SHOP),
@@ -164,6 +169,7 @@ FORBID: dict[str, Callable[[Hub], object]] = {
     "the tab is another session's": lambda hub: hub.transport.announce(
         "h1", wire.TabChanged(tab=tab(1, owner="other"))
     ),
+    "the user would be asked about the site": end_approval,
     "the page around it is denied": deny_page_around,
     "the tab has become private": lambda hub: hub.transport.announce(
         "h1", wire.TabChanged(tab=tab(1, incognito=True))
@@ -179,6 +185,21 @@ async def test_messages_that_a_session_may_not_read_do_not_arrive(hub: Hub, why:
     FORBID[why](hub)
     hub.log()
     assert client.texts == []
+
+
+async def test_messages_arrive_until_the_end_of_a_request_that_the_user_has_approved(hub: Hub) -> None:
+    (session, client), (other_session, other) = listening(hub, "ours"), listening(hub, "other")
+    hub.use(other_session)
+    hub.transport.answer = None
+    request = Client()
+    hub.use(session)
+    hub.use(session, client=request)
+    end_approval(hub)
+    for asked in hub.transport.asked[1:]:
+        hub.log("running")
+        asked.on_done(b'{"success":true,"payload":{"content":[]}}')
+    hub.log("over")
+    assert (client.texts, request.texts, other.texts) == (["running"] * 2, ["running"] * 2, [])
 
 
 # ── In which form ───────────────────────────────────────────────────────────────────────────────────────────
