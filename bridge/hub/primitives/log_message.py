@@ -87,8 +87,9 @@ def _sanitize(data: bytes) -> Any:
         return _shorten(data.decode(errors="replace"))
     if isinstance(value, str):
         return _shorten(value)
-    if len(data) > MAX_DATA_CHARS or measure_extent(value, _MAX_DEPTH).depth > _MAX_DEPTH:
-        return _shorten(data.decode())
+    text = data.decode()
+    if len(text) > MAX_DATA_CHARS or measure_extent(value, _MAX_DEPTH).depth > _MAX_DEPTH:
+        return _shorten(text)
     return _sanitize_texts(value)
 
 

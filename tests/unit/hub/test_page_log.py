@@ -219,7 +219,8 @@ async def test_a_message_names_the_site_and_is_marked(hub: Hub) -> None:
 
 
 def read(**params: Any) -> LogMessage:
-    message = read_message(json.dumps({"level": "info", "data": "", **params}).encode(), SHOP)
+    text = json.dumps({"level": "info", "data": "", **params}, ensure_ascii=False)
+    message = read_message(text.encode(), SHOP)
     assert message
     return message
 
@@ -234,13 +235,14 @@ def test_a_logger_begins_with_the_site_whatever_the_page_calls_it(given: Any, sh
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
+        ({"a": "€" * (MAX_DATA_CHARS - 10)}, {"a": "€" * (MAX_DATA_CHARS - 10)}),
         ("two\nlines\t\x1b[31m\u202e!", "two\nlines\t [31m !"),
         ({"a\x00": ["\u200b", None, 1.5, True]}, {"a ": [" ", None, 1.5, True]}),
         (10**400, 10**400),
         ("x" * (MAX_DATA_CHARS + 5), "x" * MAX_DATA_CHARS + "… (5 more characters)"),
         (None, None),
     ],
-    ids=["text", "structure", "number", "long", "null"],
+    ids=["as long as allowed", "text", "structure", "number", "long", "null"],
 )
 def test_data_is_sanitized_and_truncated(data: Any, shown: Any) -> None:
     assert read(data=data).data == shown
