@@ -26,7 +26,10 @@ from native_host.protocol import wire
 MAX_DOCUMENTS = 64
 """Documents of which a session receives messages: those that it used last."""
 MAX_MESSAGES = 20
-"""Messages of one document that a recipient receives in WINDOW_S; more are dropped and counted."""
+"""Messages of one document that a recipient receives in WINDOW_S; more are dropped and counted.
+
+An extension passes on 10 a second, but its seconds begin elsewhere: those of two may arrive in one window.
+"""
 WINDOW_S = 1.0
 
 _log = logging.getLogger(__name__)
