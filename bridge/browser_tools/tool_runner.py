@@ -61,7 +61,7 @@ from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import Session
 from bridge.hub.consent.user_prompts import client_name
 from bridge.hub.primitives.own_resource import OwnResource
-from bridge.hub.rules.root_sites import read_roots
+from bridge.hub.rules.root_sites import NO_ROOTS, read_roots
 from bridge.hub.tool_definition import OWN_META
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 from bridge.state.site_approvals import ApprovalsError
@@ -137,7 +137,7 @@ class ToolRunner:
         if session is None:
             return []
         settings = self._services.settings
-        roots = self.state_of(session).state_of(permissions.KnownRoots).roots
+        roots = self.state_of(session).state_of(permissions.KnownRoots).roots or NO_ROOTS
         if settings.sites == "any":
             return list(roots.sites)
         approved = self._approved_sites(session)
@@ -315,7 +315,10 @@ class ToolRunner:
     async def _learn_roots(self, session: Session, prompts: ClientPrompts) -> None:
         if self._services.settings.roots != "strict":
             return
-        roots = read_roots(await prompts.list_roots())
+        listed = await prompts.list_roots()
+        if listed is None:
+            return  # those that the client listed last hold, also for the session's other calls
+        roots = read_roots(listed)
         known = self.state_of(session).state_of(permissions.KnownRoots)
         if roots != known.roots:
             known.roots = roots

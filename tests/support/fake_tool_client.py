@@ -65,6 +65,8 @@ class PlayedTools:
         self.person: Person | None = None
         self.roots: list[str] | None = None
         """URIs of the client's roots; None: it has no roots."""
+        self.lists_roots = True
+        """False: it answers with an error when it is asked for them."""
         self.sent_on: dict[str, str] = {}
         """Where an address leads to."""
         self.announces_navigations = True
@@ -127,6 +129,8 @@ class PlayedTools:
 
     async def _answer(self, request: ServerRequest) -> bytes:
         if isinstance(request, wire.PageRequest):
+            if not self.lists_roots:
+                raise CallError(Code.INTERNAL_ERROR, "the client did not list its roots", handed=True)
             return msgspec.json.encode({"roots": [{"uri": uri} for uri in self.roots or ()]})
         return await self._ask(request)
 

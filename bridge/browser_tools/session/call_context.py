@@ -83,7 +83,7 @@ class CallContext:
         """Return the client's roots where they concern sites; none if they only concern files."""
         if self.services.settings.roots == "files":
             return NO_ROOTS
-        return read_roots(await self.prompts.list_roots())
+        return read_roots(await self.prompts.list_roots() or ())
 
     # ── Tabs ────────────────────────────────────────────────────────────────────────────────────────────────
 

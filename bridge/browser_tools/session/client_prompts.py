@@ -75,8 +75,8 @@ class ClientPrompts:
     caller: CallObserver
     progress: ProgressReports = field(default_factory=ProgressReports)
     limits: list[trio.CancelScope] = field(default_factory=list)
-    listed_roots: list[list[str]] = field(default_factory=list)
-    """The client's roots, as soon as it has listed them in this call."""
+    listed_roots: list[list[str] | None] = field(default_factory=list)
+    """The client's roots, as soon as it was asked for them in this call."""
 
     @property
     def supports_elicitation(self) -> bool:
@@ -144,16 +144,16 @@ class ClientPrompts:
             _log.info("the client's model has not answered with a text")
         return None
 
-    async def list_roots(self) -> list[str]:
-        """Return the URIs of the client's roots. The client is asked once in a call.
+    async def list_roots(self) -> list[str] | None:
+        """Return the URIs of the client's roots; None: it has not listed them within ROOTS_S.
 
-        Empty if the client lists none within ROOTS_S. Paths of a client on another machine mean nothing here.
+        The client is asked once in a call. Paths of a client on another machine mean nothing here.
         """
         if not self.listed_roots:
             self.listed_roots.append(await self._ask_roots())
         return self.listed_roots[0]
 
-    async def _ask_roots(self) -> list[str]:
+    async def _ask_roots(self) -> list[str] | None:
         if not self.caller.support.roots:
             return []
         try:
@@ -161,7 +161,7 @@ class ClientPrompts:
                 return await self.caller.list_roots()
         except CallError as error:
             _log.info("the client's roots are not known: %s", error.detail)
-        return []
+        return None
 
     def report(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report the progress of a long call, if the client wants it."""

@@ -21,7 +21,7 @@ from bridge.browser_tools.tool import Tool
 from bridge.errors import CallError
 from bridge.hub.consent.user_prompts import Kind, client_name, shown_client
 from bridge.hub.registry import Browser
-from bridge.hub.rules.root_sites import NO_ROOTS, RootSites
+from bridge.hub.rules.root_sites import RootSites
 from bridge.state.site_approvals import STORED_CHOICES, ApprovalsError
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote
@@ -67,7 +67,8 @@ class SessionGrants:
 class KnownRoots:
     """Roots that a session's client listed last; with `browser.roots = "strict"` all calls need them."""
 
-    roots: RootSites = NO_ROOTS
+    roots: RootSites | None = None
+    """None: it has not listed any yet."""
 
 
 class AccessRequest(NamedTuple):
@@ -155,15 +156,18 @@ class Permissions:
             )
             if refusal:
                 return Decision("no", refusal)
-            if decision := self._of_roots(origin):
+            if decision := self.judge_roots(origin):
                 return decision
         return None
 
-    def _of_roots(self, origin: str) -> Decision | None:
+    def judge_roots(self, origin: str) -> Decision | None:
         """Decide by the client's roots; None: they do not forbid the site."""
         if self.services.settings.roots != "strict":
             return None
         roots = self.state.state_of(KnownRoots).roots
+        if roots is None:
+            rule = 'browser.roots is "strict", and the client has not listed its roots'
+            return Decision("no", rule, then="Call again: the client is then asked for its roots.")
         if roots.includes(origin):
             return None
         site = origins.format_origin(origin)

@@ -135,9 +135,8 @@ async def files_at(paths: Sequence[str], context: CallContext) -> list[LocalFile
     except OutsideError:
         if not context.session.is_local:
             raise
-        roots = tuple(
-            path for uri in await context.prompts.list_roots() if (path := upload_sources.path_of(uri))
-        )
+        listed = await context.prompts.list_roots() or ()
+        roots = tuple(path for uri in listed if (path := upload_sources.path_of(uri)))
         if not roots:
             raise
     return await _read_files(paths, replace(folders, roots=roots))

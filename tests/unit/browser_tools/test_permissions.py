@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from bridge.config.settings import BrowserSettings
 from bridge.errors import CallError
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import make_form
@@ -679,6 +680,45 @@ async def test_other_roots_hold_from_the_next_call_on(nursery: trio.Nursery, tmp
     assert not (await tools.call("navigate", url=BANK)).is_error
     assert tools.tools.allowed_sites(SESSION) == [BANK]
     assert "https://shop.example is not one of" in await tools.ask_fails("navigate", url=SHOP)
+
+
+async def test_roots_that_a_client_listed_last_hold_if_it_does_not_list_them_again(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, roots="strict", sites="ask")
+    tools.roots = [SHOP]
+    tools.connect(own_tab(1, "about:blank"))
+
+    async def answer_after_other_call(_: wire.ElicitConfirmation) -> dict[str, Any]:
+        tools.lists_roots = False
+        assert not (await tools.call("tabs_context")).is_error
+        return {"action": "accept", "content": {"allow": "for this session"}}
+
+    tools.person = answer_after_other_call
+    assert not (await tools.call("navigate", url=SHOP)).is_error
+    assert tools.tools.allowed_sites(SESSION) == [SHOP]
+    assert f"The client's roots: {SHOP}." in await tools.ask_fails("navigate", url=BANK)
+
+
+async def test_a_rejection_says_if_the_client_has_not_listed_its_roots(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask")
+    tools.roots = [SHOP]
+    tools.connect(own_tab(1, "about:blank"))
+
+    async def answer_after_reload(_: wire.ElicitConfirmation) -> dict[str, Any]:
+        tools.tools.set_settings(BrowserSettings(roots="strict", sites="ask"))
+        return {"action": "accept", "content": {"allow": "for this session"}}
+
+    tools.person = answer_after_reload
+    rule = 'browser.roots is "strict", and the client has not listed its roots.'
+    assert rule in await tools.ask_fails("navigate", url=SHOP)
+    tools.lists_roots = False
+    assert rule in await tools.ask_fails("navigate", url=SHOP)
+    assert tools.tools.allowed_sites(SESSION) == []
+    tools.lists_roots = True
+    assert not (await tools.call("navigate", url=SHOP)).is_error
 
 
 async def test_strict_roots_and_approvals_both_have_to_allow_a_site(
