@@ -55,6 +55,11 @@ async def update_plan(given: UpdatePlan, context: CallContext) -> ToolResult:
     for site in sites:
         if refusal := context.services.policy.origin_refusal(site):
             raise ToolError(f"{site} cannot be part of a plan: {refusal}. The user was not asked.")
+        if decision := context.permissions.judge_roots(site):
+            text = (
+                f"{site} cannot be part of a plan: {decision.rule}. The user was not asked. {decision.then}"
+            )
+            raise ToolError(text)
     if not context.prompts.supports_approval():
         raise ToolError(f"This client cannot ask the user. {_suggest_alternative(context)}")
     question = _make_question(context, sites, given.approach)

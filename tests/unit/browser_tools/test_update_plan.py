@@ -105,6 +105,21 @@ async def test_a_denied_site_is_no_part_of_a_plan(nursery: trio.Nursery, tmp_pat
     assert said == (f'{BANK} cannot be part of a plan: policy.deny has "{BANK}". The user was not asked.')
 
 
+async def test_a_site_that_strict_roots_forbid_is_no_part_of_a_plan(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    tools = PlayedTools(nursery, tmp_path, sites="ask", roots="strict")
+    tools.roots = [SHOP]
+    tools.says("always")
+    said = await tools.ask_fails("update_plan", **PLAN | {"domains": ["shop.example", "bank.example"]})
+    assert said.startswith(
+        f'{BANK} cannot be part of a plan: browser.roots is "strict", and {BANK} is not one'
+    )
+    assert f"The user was not asked. The client's roots: {SHOP}." in said
+    assert not tools.questions
+    assert not (await tools.call("update_plan", **PLAN)).is_error
+
+
 @pytest.mark.parametrize(
     ("sites", "says"),
     [("any", "No site needs their approval here."), ("ask", 'they can set browser.sites = "any"')],
