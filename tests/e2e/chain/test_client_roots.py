@@ -15,6 +15,12 @@ from full_chain import REQUESTED, Chain
 from mcp_client import BridgeProcess, McpLines, text_of
 
 PROJECT = "file:///srv/shop"
+FRAME = """new Promise((loaded) => {{
+    const frame = document.body.appendChild(document.createElement('iframe'));
+    frame.onload = () => loaded();
+    frame.src = {url};
+}})"""
+"""Adds a frame with this address, until it has loaded, or shows an error page."""
 
 
 @asynccontextmanager
@@ -25,6 +31,13 @@ async def client_with_roots(chain: Chain, mode: str) -> AsyncIterator[McpLines]:
         client.capabilities = {"roots": {"listChanged": True}}
         await client.shake_hands("2025-11-25")
         yield client
+
+
+async def target_at(browser: Chromium, url: str) -> str:
+    """The id of the tab at an address."""
+    (target,) = [each for each in await browser.targets() if each["url"] == url]
+    found: str = target["targetId"]
+    return found
 
 
 async def call(client: McpLines, name: str, *roots: str, **arguments: Any) -> Any:
@@ -58,14 +71,12 @@ async def test_strict_roots_are_the_only_sites_also_where_a_page_leads_on(
             refused = await call(client, "navigate", url=f"{elsewhere}/plain.html?refused")
             assert refused["isError"]
             assert f"The client's roots: {PROJECT}, {chain.pages}." in text_of(refused)
+            page = await browser.attach(await target_at(browser, here))
             leave = f"location.href = {json.dumps(elsewhere + '/plain.html?led')}; 1"
             await call(client, "javascript_tool", action="javascript_exec", text=leave)
-            framed = json.dumps(f"{elsewhere}/plain.html?framed")
-            frame = (
-                f"document.body.append(document.createElement('iframe')); frames[0].location = {framed}; 1"
-            )
+            await page.wait_until("location.protocol === 'chrome-error:'")
             assert not (await call(client, "navigate", url=f"{here}?again", wait="load")).get("isError")
-            await call(client, "javascript_tool", action="javascript_exec", text=frame)
+            await page.evaluate(FRAME.format(url=json.dumps(f"{elsewhere}/plain.html?framed")))
             text = await call(client, "get_page_text")
             assert "A page without tools." in text_of(text)
             assert [path for path in REQUESTED if path.startswith("/plain.html")] == [
