@@ -164,7 +164,7 @@ class PageRequests:
         """Check the user's policy and pauses. Raises a CallError if the session may not use the page now."""
         for origin in filter(None, (document.origin, document.tab_origin)):
             if refusal := self._policy.origin_refusal(origin):
-                detail = "the user does not allow this site"  # the rule is none of the page's business
+                detail = "the user does not allow this site"  # a page must not learn the rule
                 raise CallError(Code.NOT_ALLOWED, detail, handed=False, logged=refusal)
         try:
             self._registry.pauses.check(session, document.origin, document.tab_origin)
