@@ -280,7 +280,7 @@ async def _open_hub_of_one(
         speaking = trio.CancelScope()
         async with trio.open_nursery() as top:
             top.start_soon(_give_memory_back)
-            top.start_soon(_end_on_signal, speaking)
+            await top.start(_end_on_signal, speaking)
             async with open_hub(adapt(config), audit.write_record) as hub:
                 top.start_soon(hub.pauses.run)
                 top.start_soon(_watch_configuration(hub, audit, config, adapt).run)
@@ -425,8 +425,11 @@ async def _give_memory_back() -> None:
         malloc.trim_malloc()
 
 
-async def _end_on_signal(speaking: trio.CancelScope) -> None:
+async def _end_on_signal(
+    speaking: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        task_status.started()
         async for _ in signals:
             speaking.cancel()
 
