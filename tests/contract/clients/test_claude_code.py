@@ -165,13 +165,13 @@ def test_its_tool_reads_a_resource_of_a_page_under_the_listed_uri(browsing: Brow
 
 
 def test_its_slash_command_gets_a_prompt_whose_argument_is_positional(
-    browsing: Browsing, hosts: LoggedHosts
+    browsing: Browsing, hosts: LoggedHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(browsing.chain.settings, "MCPB_BROWSER_TABS", "any")
     page = browsing.browser.open(hosts.url("shop.localhost"))
-    number = browsing.number_of(page)
-    words = f"/mcp__{SERVER}__debug-page tab={number}"
+    words = f"/mcp__{SERVER}__debug-page tab={browsing.number_of(page)}"
     model = run_claude_code(browsing.chain, [], "--name", SERVER, words=words)
     page.close()
     received = json.dumps(model.requests[0]["messages"])
     assert f"http://shop.localhost:{hosts.port}" in received
-    assert "console" in received.lower()
+    assert "console" in received

@@ -388,11 +388,13 @@ async def test_a_timeout_of_a_method_itself_is_its_failure(serve: Serve, method:
 
 
 @pytest.mark.parametrize(
-    "error", [OSError("no network"), TransportConnectionError("start failed: no network")]
+    ("kind", "text"), [(OSError, "no network"), (TransportConnectionError, "start failed: no network")]
 )
 async def test_an_error_in_a_nursery_of_a_method_keeps_its_type_and_reason(
-    serve: Serve, error: Exception
+    serve: Serve, kind: type[Exception], text: str
 ) -> None:
+    error = kind(text)
+
     class Nested(Played):
         async def start(self) -> None:
             async with trio.open_nursery() as outer, trio.open_nursery() as inner:
