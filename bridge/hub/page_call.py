@@ -26,6 +26,7 @@ from bridge.hub.operation import FINISHED, OnFinished, Operation, RunningCall
 from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.registry import Registry
+from bridge.hub.server_request import ServerRequest
 from bridge.hub.tool_result import Answer, ResultCheck
 from bridge.hub.transport import NO_OBSERVER, CallObserver, TabAddress, TabTransport
 from native_host.protocol import wire
@@ -236,13 +237,18 @@ class PageCall:
             self.session, offer.browser, offer.source, self._observer.log
         )
         tab = TabAddress(offer.browser.host, offer.tab_id)
-        observer = self._services.page_requests.observe(self._observer, self.session, _asking_document(entry))
+        observer = CallObserver(self._observer.on_progress, self._send_page_request, self._observer.support)
         send = self._services.transport.send
         operation = send(
             tab, "browser/executeTool", params, self._services.call_s, self._handle_result, observer
         )
         if attempt == self._left and not self._is_over:  # else the answer came meanwhile
             self._operation = operation
+
+    async def _send_page_request(self, request: ServerRequest) -> bytes:
+        """Send a request of the page to the client of this call."""
+        document = _asking_document(self._entry)
+        return await self._services.page_requests.send(self._observer, self.session, document, request)
 
     def _handle_result(self, answer: bytes | CallError) -> None:
         read = answer if isinstance(answer, CallError) else tool_result.read_result(answer)
@@ -257,12 +263,14 @@ class PageCall:
             self.fail(read)
 
     def _finish_with(self, read: Answer) -> None:
-        origin = self._entry.origin
-        try:
-            mismatch = self._services.results.find_mismatch(origin, self._entry.tool, read)
-        except CallError as error:
-            self.fail(error)
-            return
+        origin, tool = self._entry.origin, self._entry.tool
+        mismatch = ""
+        if tool.has_output_schema:
+            try:
+                mismatch = self._services.results.find_mismatch(origin, tool, read)
+            except CallError as error:
+                self.fail(error)
+                return
         self.session.linked.read(read.result, origin)
         self._finish_call(PageResult(read.result, origin, bool(mismatch)), read)
 

@@ -8,7 +8,6 @@ and what it does not want is left out here.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import msgspec
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolConsent
-from bridge.hub.operation import Operation
+from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.log_message import MESSAGE, LogMessage, LogRecipient, is_wanted, read_message
 from bridge.hub.registry import Browser, Frame, Registry
@@ -79,13 +78,16 @@ class _Window(msgspec.Struct):
 
 
 class _Reader:
-    """A recipient, and what it was sent of each document."""
+    """A recipient, and what it was sent of each document. Each call has one, so it is made in little time."""
+
+    __slots__ = ("_log", "_windows", "recipient", "session")
 
     def __init__(self, log: PageLog, session: Session, recipient: LogRecipient | None) -> None:
         self.session = session
         self.recipient = recipient
         """None for a request that wants no messages; its session may want them."""
-        self.windows: OrderedDict[_DocumentKey, _Window] = OrderedDict()
+        self._windows: dict[_DocumentKey, _Window] | None = None
+        """The one that was used last at the end."""
         self._log = log
 
     def cancel(self) -> None:
@@ -94,10 +96,10 @@ class _Reader:
 
     def send(self, key: _DocumentKey, message: LogMessage, now: float) -> None:
         """Send a message, if it is wanted, or count it as dropped."""
-        window = self.windows.setdefault(key, _Window())
-        self.windows.move_to_end(key)
-        if len(self.windows) > MAX_DOCUMENTS:
-            self.windows.popitem(last=False)
+        windows = self._windows = self._windows or {}
+        window = windows[key] = windows.pop(key) if key in windows else _Window()
+        if len(windows) > MAX_DOCUMENTS:
+            del windows[next(iter(windows))]
         window.dropped += message.dropped
         if self.recipient is None or not is_wanted(message.level, self.recipient.level):
             return
@@ -113,8 +115,10 @@ class PageLog:
         self._registry = registry
         self._policy = policy
         self._consent = consent
-        self._used: dict[str, OrderedDict[_DocumentKey, None]] = {}
+        self._used: dict[str, dict[_DocumentKey, None]] = {}
         """Documents by session, the one that was used last at the end."""
+        self._latest: dict[str, Frame] = {}
+        """The last of them as it was announced."""
         self._readers: dict[_Reader, _DocumentKey | None] = {}
         """With the document of the request that each is for; None: it reads all that its session has used."""
 
@@ -128,15 +132,22 @@ class PageLog:
         self, session: Session, browser: Browser, frame: Frame, recipient: LogRecipient | None
     ) -> Operation:
         """Note that a session uses a document; send a recipient what it logs until cancelled."""
-        key = _key_of(browser, frame.announced)
-        used = self._used.setdefault(session.id, OrderedDict())
-        used[key] = None
-        used.move_to_end(key)
-        if len(used) > MAX_DOCUMENTS:
-            used.popitem(last=False)
+        if self._latest.get(session.id) is not frame:
+            self._note_use(session, browser, frame)
+        if recipient is None and not self._readers:
+            return FINISHED  # no session wants messages: most calls end here
         reader = _Reader(self, session, recipient)
-        self._readers[reader] = key
+        self._readers[reader] = _key_of(browser, frame.announced)
         return reader
+
+    def _note_use(self, session: Session, browser: Browser, frame: Frame) -> None:
+        self._latest[session.id] = frame
+        key = _key_of(browser, frame.announced)
+        used = self._used.setdefault(session.id, {})
+        used.pop(key, None)
+        used[key] = None
+        if len(used) > MAX_DOCUMENTS:
+            del used[next(iter(used))]
 
     def end(self, reader: _Reader) -> None:
         """End the messages to a reader."""
@@ -145,6 +156,7 @@ class PageLog:
     def release(self, session: Session) -> None:
         """Forget a session that has ended."""
         self._used.pop(session.id, None)
+        self._latest.pop(session.id, None)
 
     def handle_notification(self, host: str, notification: wire.PageNotification, now: float) -> None:
         """Pass a page's notification on, if it is a log message."""

@@ -187,7 +187,8 @@ class PageReads:
             tab_origin,
             document.site,
         )
-        marked = self._page_requests.observe(observer, record.session, asking)
+        send = partial(self._page_requests.send, observer, record.session, asking)
+        marked = CallObserver(observer.on_progress, send, observer.support)
         log = self._page_log.follow(record.session, document.browser, document.frame, observer.log)
         try:
             answer = await self._transport.request(

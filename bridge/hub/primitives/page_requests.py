@@ -91,11 +91,6 @@ class PageRequests:
     def _settings(self) -> PageSettings:
         return self._consent.settings
 
-    def observe(self, observer: CallObserver, session: Session, document: AskingDocument) -> CallObserver:
-        """Return the observer of a request that runs in a document of a page."""
-        send = partial(self._send, observer, session, document)
-        return CallObserver(observer.on_progress, send, observer.support)
-
     def on_announcement(self, event: HostAnnouncement) -> None:
         """Handle the end of an elicitation in the mode `url`, which its page announces."""
         found = event.message
@@ -107,9 +102,20 @@ class PageRequests:
             if notify := self._opened.pop(key, None):
                 notify()
 
-    async def _send(
+    async def send(
         self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
     ) -> bytes:
+        """Return the result of a request that a page sends to the client of a call.
+
+        Args:
+            observer: of the call that runs in the document.
+            session: the client's.
+            document: where the page is.
+            request: what it asks.
+
+        Raises:
+            CallError: the user, a limit or the client has rejected it; its text is for the page.
+        """
         name, kind = _describe_request(request)
         record = CallRecord(session, name, NOTHING, self._now(), site=document.site, kind=kind)
         how: Answer | Exception | None = None
