@@ -119,8 +119,8 @@ def _describe(browser: Browser) -> dict[str, Any]:
     }
 
 
-def _format_json(uri: str, told: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
-    text = msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+def _format_json(uri: str, members: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
+    text = msgspec.json.format(msgspec.json.encode(members), indent=2).decode()
     content = {"uri": uri, "mimeType": JSON, "text": text, **({"_meta": meta} if meta else {})}
     return msgspec.json.encode({"contents": [content]})
 
