@@ -76,7 +76,7 @@ class PageServerError(ReportedError):
     """A page's server answered a request with a JSON-RPC error. `detail` is its text behind the origin."""
 
 
-class _Words(NamedTuple):
+class _Words(msgspec.Struct, frozen=True):
     what: str
     then: str
     """`{mcpb}` stands for the name that starts this mcpb."""

@@ -14,6 +14,8 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+import msgspec
+
 from native_host.protocol.untrusted_text import is_single_line
 from native_host.protocol.wire import Tab
 
@@ -67,7 +69,7 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{self.host}" + ("" if self.port is None else f":{self.port}")
 
 
-class Address(NamedTuple):
+class Address(msgspec.Struct, frozen=True):
     """Address of a web page, and its origin."""
 
     origin: Origin
@@ -218,7 +220,7 @@ def _without_dot(origin: Origin) -> Origin:
 # ── Parts of an address ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Parts(NamedTuple):
+class _Parts(msgspec.Struct, frozen=True):
     scheme: str
     userinfo: str
     host: str

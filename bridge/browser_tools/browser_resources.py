@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -53,7 +53,7 @@ FIXED = (
 )
 
 
-class TabUri(NamedTuple):
+class TabUri(msgspec.Struct, frozen=True):
     """What a URI names in a tab."""
 
     tab: int | None

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from bridge.browser_tools.builtin_prompts import BUILTIN
 from bridge.config.prompt_files import PromptFile, PromptFiles
 from bridge.config.shortcuts_file import Shortcut, ShortcutsError, read_shortcuts
@@ -36,7 +38,7 @@ class OwnPrompts:
                 name = prompt.name
                 while name in found:
                     name = f"{prefix}-{name}"
-                found[name] = prompt._replace(name=name)
+                found[name] = msgspec.structs.replace(prompt, name=name)
         return found
 
     def shortcut_names(self) -> list[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import trio
 
 from bridge.browser_tools import browser_resources
@@ -42,11 +42,10 @@ SCAN_INTERVAL_S = 5.0
 """Seconds between two scans for unused tabs."""
 
 
-@dataclass
-class _WatchStart:
+class _WatchStart(msgspec.Struct, eq=False):
     """Beginning of a watch."""
 
-    event: trio.Event = field(default_factory=trio.Event)
+    event: trio.Event = msgspec.field(default_factory=trio.Event)
     has_failed: bool = False
 
     async def wait(self) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -81,6 +80,8 @@ class _Commands(click.Group):
         known = self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return
+        from difflib import get_close_matches  # only an unknown command needs it
+
         close = [command for command in known if command.startswith(name)] or get_close_matches(name, known)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         ctx.fail(f"No such command {name!r}.{hint}")

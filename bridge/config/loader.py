@@ -5,7 +5,6 @@ The file decides which tools may be called, so a file that other users could wri
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
@@ -201,7 +200,9 @@ def _suggest_table(key: str, shape: type[msgspec.Struct]) -> str:
     for name, table in _TABLES.items():
         if key in table.__struct_fields__:
             return f"; write it below [{name}]"
-    near = difflib.get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
+    from difflib import get_close_matches  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
+    near = get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.__struct_fields__)}"
 
 

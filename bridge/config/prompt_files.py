@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, field
@@ -62,7 +62,7 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"there are two arguments {twice}")
 
 
-class PromptFile(NamedTuple):
+class PromptFile(msgspec.Struct, frozen=True):
     """A prompt of the user."""
 
     name: str
@@ -82,7 +82,7 @@ class PromptFile(NamedTuple):
             return values.get(place[1], place[0])
 
         for part in self.parts:
-            yield part._replace(body=_PLACE.sub(replace, part.body))
+            yield msgspec.structs.replace(part, body=_PLACE.sub(replace, part.body))
 
 
 class PromptFiles:

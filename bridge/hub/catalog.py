@@ -6,7 +6,6 @@ It is updated when the registry has changed, at a cost that depends on the chang
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 import msgspec
@@ -265,7 +264,7 @@ class Catalog:
         url, refusal = f"{entry.origin}/", self._policy.find_refusal(entry.origin, entry.tool)
         cached = CachedToolRow(entry.offer.browser.profile, entry.origin, url, entry.tool)
         found = CachedEntry.of(entry.name, cached, refusal, entry.own_words, entry.form)
-        return replace(found, live=entry)
+        return msgspec.structs.replace(found, live=entry)
 
     def _best_of_kept(
         self, session: Session, name: str, shown: ToolIdentity, passing_by: Collection[ToolIdentity]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
@@ -39,8 +37,7 @@ from native_host.protocol import wire
 NO_TAB = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Entry(ABC):
+class Entry(msgspec.Struct, frozen=True, eq=False, dict=True, weakref=True):
     """Members of a tool that lists and searches need, live or cached."""
 
     name: str
@@ -143,8 +140,7 @@ class Entry(ABC):
         return format_page_text(self.tool.description, self.own_words)
 
 
-@dataclass(frozen=True, eq=False)
-class LiveEntry(Entry):
+class LiveEntry(Entry, frozen=True, eq=False):
     """A tool that a page offers now."""
 
     offer: Offer
@@ -193,8 +189,7 @@ class LiveEntry(Entry):
         return uri_of_name(plain_name(place), own_uri) if is_uri(own_uri) else own_uri
 
 
-@dataclass(frozen=True, eq=False)
-class CachedEntry(Entry):
+class CachedEntry(Entry, frozen=True, eq=False):
     """A tool that outlives its page: a call opens a tab for it."""
 
     profile: str
@@ -232,7 +227,7 @@ def site_of(browser: Browser, origin: str, tab_id: int | None) -> Site:
     return Site(browser.profile, called, origin, tab_id, tab.ordinal if tab else 0)
 
 
-class _FormatKey(NamedTuple):
+class _FormatKey(msgspec.Struct, frozen=True):
     tab: wire.Tab
     era: Era
     room: int

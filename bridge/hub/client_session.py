@@ -20,7 +20,7 @@ ToolSet = Literal["core", "all", "claude-in-chrome"]
 """The browser tools that a list has: the most used ones, all, or all with the names of Claude in Chrome."""
 
 
-class ListForm(NamedTuple):
+class ListForm(msgspec.Struct, frozen=True):
     """Form of a tool list: the same for all sessions with an equal one."""
 
     tool_set: ToolSet = "all"
@@ -49,7 +49,7 @@ class ToolIdentity(NamedTuple):
         return is_same_tool and (self.tab_id == other.tab_id or self.browser_pid != other.browser_pid)
 
 
-class ToolBinding(NamedTuple):
+class ToolBinding(msgspec.Struct, frozen=True):
     """Tool that a public name stands for in a session."""
 
     identity: ToolIdentity

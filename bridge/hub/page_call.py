@@ -78,6 +78,28 @@ class CallServices(msgspec.Struct, frozen=True):
 class PageCall:
     """A call of a page's tool, as an operation; while it waits, it holds the operation that it waits for."""
 
+    __slots__ = (
+        "_allowed",
+        "_arguments",
+        "_doubts",
+        "_entry",
+        "_is_over",
+        "_left",
+        "_log",
+        "_missed",
+        "_names_a_tab",
+        "_observer",
+        "_on_finished",
+        "_operation",
+        "_profile",
+        "_record",
+        "_refused",
+        "_services",
+        "_was_sent",
+        "name",
+        "session",
+    )
+
     def __init__(
         self,
         services: CallServices,

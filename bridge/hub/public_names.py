@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -45,7 +44,7 @@ def longest_name(client: str, server: str) -> int:
     return max(MIN_NAME, MAX_MODEL_NAME - prefix)
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """Location of a tool: everything that its name can depend on."""
 
     profile: str
@@ -177,7 +176,7 @@ def _plain_name(place: Place, max_name: int) -> str:
 
 
 def _unmarked_name(place: Place, max_name: int) -> str:
-    return _plain_name(place._replace(mark=""), max_name)
+    return _plain_name(msgspec.structs.replace(place, mark=""), max_name)
 
 
 def _shorten_name(place: Place, tab: str, max_name: int) -> str:

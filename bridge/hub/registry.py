@@ -262,7 +262,7 @@ class Offer(msgspec.Struct, frozen=True):
         return self.browser.lost_at if self.source.lost_at is None else self.source.lost_at
 
 
-class LeftDocument(NamedTuple):
+class LeftDocument(msgspec.Struct, frozen=True):
     """A document that has left its frame, and what it offered: a reload brings the same page back."""
 
     browser: Browser

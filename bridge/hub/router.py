@@ -43,12 +43,10 @@ from bridge.hub.consent.user_prompts import UserPrompts
 from bridge.hub.operation import FINISHED, OnFinished, Operation, wait_outcome
 from bridge.hub.page_call import CallServices, Outcome, PageCall, PageResult
 from bridge.hub.policy import Policy
-from bridge.hub.primitives.completion import Completion, CompletionRequest, encode_completion
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.embedded_resource import embed_contents
 from bridge.hub.primitives.offered_entries import offered_prompts, offered_resources
 from bridge.hub.primitives.own_prompt import format_prompt
-from bridge.hub.primitives.own_prompt_messages import make_messages
 from bridge.hub.primitives.own_resource import OwnResource, OwnWatch, format_resource, format_template
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES, check_size
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
@@ -523,6 +521,8 @@ class Router:
     async def _get_prompt(self, record: CallRecord, texts: dict[str, str], observer: CallObserver) -> bytes:
         prompts = self._provider.prompts()
         if prompt := prompts.get(record.name):
+            from bridge.hub.primitives.own_prompt_messages import make_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
             return await make_messages(prompt, texts, partial(self._read, record, observer))
         return await self._reads.get_prompt(record, self.prompt_catalog, texts, observer, self._own_names())
 
@@ -556,9 +556,9 @@ class Router:
         return any(template.uri == name for template in self._provider.templates())
 
     def _complete_own(self, session: Session, asked: msgspec.Raw) -> bytes:
-        wanted = msgspec.json.decode(asked, type=CompletionRequest).argument
-        known = self._provider.complete(session, wanted.name) or ()
-        return encode_completion(Completion([value for value in known if value.startswith(wanted.value)]))
+        from bridge.hub.primitives.completion import complete_values  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
+        return complete_values(asked, partial(self._provider.complete, session))
 
     def _find_completed(self, what: Primitive, name: str) -> CompletionTarget:
         if what == "prompts":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +23,7 @@ BEFORE_PAYLOAD = b'{"success":true,"payload":'
 """So extensions begin, and end with a brace: then nothing needs to be read twice to find what is between."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """A CallToolResult, as far as the page has given one."""
 
     result: bytes

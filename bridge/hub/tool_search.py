@@ -6,7 +6,6 @@ is folded once, and nothing is cached.
 
 from __future__ import annotations
 
-import difflib
 import re
 import string
 from collections import Counter
@@ -120,7 +119,9 @@ def find_nearest(entries: Sequence[Searchable], query: str, count: int = 3) -> l
         if len(public) == _MAX_COMPARED:
             break
         public.setdefault(_join_words(entry.own_name)[:_MAX_NEAR], entry.name)
-    own_names = difflib.get_close_matches(_join_words(query)[:_MAX_NEAR], public, count, _NEAR)
+    from difflib import get_close_matches  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
+    own_names = get_close_matches(_join_words(query)[:_MAX_NEAR], public, count, _NEAR)
     return [public[own] for own in own_names]
 
 

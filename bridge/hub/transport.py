@@ -7,7 +7,7 @@ is known before that result.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridge.hub.primitives.log_message import LogRecipient
 
 
-class TabAddress(NamedTuple):
+class TabAddress(msgspec.Struct, frozen=True):
     """A tab of the browser behind one native host, or that browser itself."""
 
     host: str

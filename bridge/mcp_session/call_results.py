@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -88,7 +88,7 @@ def of_request(result: bytes, era: Era) -> Parts:
     return (_COMPLETE, _make_envelope(era, None).stamp, b",", memoryview(result)[1:])
 
 
-class _Envelope(NamedTuple):
+class _Envelope(msgspec.Struct, frozen=True):
     """Members that the bridge writes around a result."""
 
     era: Era
@@ -308,12 +308,14 @@ class _Result(msgspec.Struct, rename="camel"):
         return not (bytes(self.result_type) or bytes(self.input_requests) or bytes(self.request_state))
 
 
-_results = msgspec.json.Decoder(_Result)
+@cache
+def _make_decoder() -> msgspec.json.Decoder[_Result]:
+    return msgspec.json.Decoder(_Result)  # it takes 1 ms, which the first answer does not wait for
 
 
 def _decode_result(answer: bytes, era: Era) -> _Result | None:
     try:
-        found = _results.decode(answer)
+        found = _make_decoder().decode(answer)
     except (msgspec.DecodeError, RecursionError):
         return None
     structured = bytes(memoryview(found.structured_content)[:1])

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -39,7 +39,7 @@ BEHIND_BYTES = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """A method whose requests run in the hub."""
 
     method: str
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
     """False if MCP 2026-07-28 does not let it end with an `InputRequiredResult`."""
 
 
-class ClientRequest(NamedTuple):
+class ClientRequest(msgspec.Struct, frozen=True):
     """A request of the client that may take long, ask back, and be suspended."""
 
     name: str

@@ -54,7 +54,7 @@ class ElicitationRequest(NamedTuple):
         return make_elicit_result(found.action, found.content)
 
 
-class UrlElicitation(NamedTuple):
+class UrlElicitation(msgspec.Struct, frozen=True):
     """Elicitation request: a message and an address for the user to open. mcpb never opens it."""
 
     message: str

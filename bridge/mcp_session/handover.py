@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session.client_writer import Client
@@ -11,7 +11,7 @@ GOODBYE_S = 1.0
 """Seconds after a client's last line in which its earlier requests are still answered."""
 
 
-class ForwardedLine(NamedTuple):
+class ForwardedLine(msgspec.Struct, frozen=True):
     """A client line for the SDK session."""
 
     line: bytes
@@ -19,7 +19,7 @@ class ForwardedLine(NamedTuple):
     """Receives the response to the line, and its notifications."""
 
 
-class SessionHandover(NamedTuple):
+class SessionHandover(msgspec.Struct, frozen=True):
     """State of a session at the time when its SDK session starts."""
 
     era: Era | None

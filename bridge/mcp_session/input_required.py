@@ -17,7 +17,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 import trio
@@ -43,7 +42,7 @@ _STATE_BYTES = 16
 _log = logging.getLogger(__name__)
 
 
-class InputRequired(NamedTuple):
+class InputRequired(msgspec.Struct, frozen=True):
     """Suspension of a call: `SuspendedCalls.resume` continues it with this state and its responses."""
 
     state: str
@@ -51,7 +50,7 @@ class InputRequired(NamedTuple):
     """By keys that no other request of the call has had: a late result must not fit another request."""
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """What a request is for, equal in its retry."""
 
     method: str

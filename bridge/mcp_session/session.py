@@ -301,7 +301,7 @@ class McpSession:
                 key: elicitation.make_elicit_result(each.action, each.content)
                 for key, each in (message.params.input_responses or {}).items()
             }
-            asked = asked._replace(state=message.params.request_state, responses=responses)
+            asked = msgspec.structs.replace(asked, state=message.params.request_state, responses=responses)
         opened = _Open(self.requests, bytes(message.id), client, is_call=True)
         opened.waits_for(self._client_requests.begin(kind, era, asked, opened.answer))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+import msgspec
+
 
 class Kind(enum.IntEnum):
     """Subject of an announcement."""
@@ -33,7 +35,7 @@ class AnnouncementKey(NamedTuple):
     """Id of the reporting call, or method of a page's notification."""
 
 
-class AnnouncementMeta(NamedTuple):
+class AnnouncementMeta(msgspec.Struct, frozen=True):
     """Coalescing key and flags of an announcement, besides its bytes."""
 
     key: AnnouncementKey

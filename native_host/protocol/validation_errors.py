@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 _PLACE = r"(?P<text>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[\w.\[\]]*)`)?"
 """msgspec's own end of a text: a path of declared fields, indices, and `[...]` for other keys."""
@@ -30,7 +32,7 @@ class ProblemKind(Enum):
     """Invalid JSON, or a rule of a type's own, in `expected`."""
 
 
-class ValidationProblem(NamedTuple):
+class ValidationProblem(msgspec.Struct, frozen=True):
     """A value that its type does not allow."""
 
     path: str

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import msgspec
+
 from native_host.system.problem import Problem
 
 MAX_BYTES = 1024 * 1024
@@ -339,7 +341,7 @@ def is_locked(descriptor: int) -> bool:
 # ── Files in which the user says what is allowed ────────────────────────────────────────────────────────────
 
 
-class TrustedFile(NamedTuple):
+class TrustedFile(msgspec.Struct, frozen=True):
     """Content of a file that other users could not have written."""
 
     content: bytes

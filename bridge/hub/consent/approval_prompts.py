@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import trio
@@ -162,7 +162,7 @@ class ApprovalPrompts:
         return find_browser()
 
 
-class _Answer(NamedTuple):
+class _Answer(msgspec.Struct, frozen=True):
     """Outcome of one way to prompt."""
 
     choice: str = ""

@@ -7,7 +7,9 @@ open page counts as consent, a frame in another site's page and a cached tool do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
+
+import msgspec
 
 from bridge import origins
 from bridge.errors import CallError
@@ -73,7 +75,7 @@ class OfferingDocument(Protocol):
         ...
 
 
-class Doubt(NamedTuple):
+class Doubt(msgspec.Struct, frozen=True):
     """Subject that the user has to approve before a call."""
 
     subject: tuple[str, ...]

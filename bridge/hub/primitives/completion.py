@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,17 +30,13 @@ class Completion(msgspec.Struct, rename="camel", omit_defaults=True):
             self.values, self.has_more = self.values[:MAX_VALUES], True
 
 
-class CompletedArgument(msgspec.Struct):
-    """Argument or variable that a client completes, as far as it is written."""
-
+class _CompletedArgument(msgspec.Struct):
     name: str
     value: str
 
 
-class CompletionRequest(msgspec.Struct):
-    """The part of a `completion/complete` that says what is written."""
-
-    argument: CompletedArgument
+class _CompletionRequest(msgspec.Struct):
+    argument: _CompletedArgument
 
 
 class _CompleteResult(msgspec.Struct):
@@ -64,6 +60,18 @@ def read_completion(payload: bytes) -> bytes:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         detail = f"the page's answer is no completion: {describe_problem(error)}"
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
+
+
+def complete_values(asked: msgspec.Raw, find: Callable[[str], Sequence[str] | None]) -> bytes:
+    """Return an MCP CompleteResult (JSON) with the known values that begin as the client has written.
+
+    Args:
+        asked: the members of a `completion/complete`.
+        find: returns the values of an argument or variable; None: nothing is known.
+    """
+    written = msgspec.json.decode(asked, type=_CompletionRequest).argument
+    known = find(written.name) or ()
+    return encode_completion(Completion([value for value in known if value.startswith(written.value)]))
 
 
 def encode_completion(completion: Completion) -> bytes:

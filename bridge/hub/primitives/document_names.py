@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from bridge import origins
 from bridge.hub.public_names import DIGEST_CHARS
 
@@ -23,7 +25,7 @@ _LOOPBACK = re.compile(r"(.+\.)?localhost|127(\.\d+){3}")
 TOP_FRAME = 0
 
 
-class DocumentPlace(NamedTuple):
+class DocumentPlace(msgspec.Struct, frozen=True):
     """Everything that the name of a document can depend on."""
 
     profile: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+import msgspec
 
 from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.prompt_catalog import PromptTarget
@@ -16,7 +18,7 @@ MAX_TEXT = 10_000
 """Bytes of text about resources, and about prompts, in one answer."""
 
 
-class OfferedEntry(NamedTuple):
+class OfferedEntry(msgspec.Struct, frozen=True):
     """A resource, a template or a prompt of a page, as `tool_search` reads it."""
 
     key: Literal["uri", "uriTemplate", "name"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 Role = Literal["user", "assistant"]
 
 
-class PromptPart(NamedTuple):
+class PromptPart(msgspec.Struct, frozen=True):
     """A message: text, or an embedded resource."""
 
     role: Role
@@ -20,7 +20,7 @@ class PromptPart(NamedTuple):
     is_resource: bool = False
 
 
-class OwnArgument(NamedTuple):
+class OwnArgument(msgspec.Struct, frozen=True):
     """Argument of a prompt."""
 
     name: str
@@ -28,7 +28,7 @@ class OwnArgument(NamedTuple):
     is_required: bool = False
 
 
-class OwnPrompt(NamedTuple):
+class OwnPrompt(msgspec.Struct, frozen=True):
     """A prompt, and how its messages are made."""
 
     name: str

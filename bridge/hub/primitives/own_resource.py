@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 
-class OwnResource(NamedTuple):
+class OwnResource(msgspec.Struct, frozen=True):
     """MCP Resource, or ResourceTemplate, that no page offers."""
 
     uri: str
@@ -23,7 +23,7 @@ class OwnResource(NamedTuple):
     """Decides its place in the list before `uri` does."""
 
 
-class OwnWatch(NamedTuple):
+class OwnWatch(msgspec.Struct, frozen=True):
     """A watch of such a resource."""
 
     end: Callable[[], None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import msgspec
 
@@ -34,7 +33,7 @@ WINDOW_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class _DocumentKey(NamedTuple):
+class _DocumentKey(msgspec.Struct, frozen=True):
     """Identity of a document, also after its browser has connected again."""
 
     profile: str
@@ -43,7 +42,7 @@ class _DocumentKey(NamedTuple):
     document_id: str
 
 
-class _LoggingDocument(NamedTuple):
+class _LoggingDocument(msgspec.Struct, frozen=True):
     """Document that has logged something."""
 
     browser: Browser

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from bridge.errors import CallError, NotOfferedError, PageServerError
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.consent.page_tool_settings import Primitive
-from bridge.hub.primitives.completion import Completion, encode_completion, read_completion
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.extension_support import MCP_REQUEST, check_extension
 from bridge.hub.primitives.page_contents import read_contents
@@ -20,7 +19,6 @@ from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
-from bridge.hub.primitives.prompt_messages import read_messages
 from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget
 from bridge.hub.tool_result import BEFORE_PAYLOAD
 from bridge.hub.transport import CallObserver, TabTransport
@@ -40,7 +38,7 @@ class _Error(msgspec.Struct):
     message: str = ""
 
 
-class CompletionTarget(NamedTuple):
+class CompletionTarget(msgspec.Struct, frozen=True):
     """The prompt, or resource template, of a page that is to be completed."""
 
     document: PageDocument
@@ -131,6 +129,8 @@ class PageReads:
         record.own_name = target.prompt.name
         params = {"name": target.prompt.name, "arguments": arguments}
         answer = await self._ask(record, target.document, "prompts", "prompts/get", params, observer)
+        from bridge.hub.primitives.prompt_messages import read_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
         read = partial(read_messages, document=target.document, max_bytes=self._max_bytes())
         return _read_executed(answer, target.document, read)
 
@@ -145,6 +145,8 @@ class PageReads:
             PageServerError: the page's server rejected the request.
             CallError: its page is gone or silent, or the result is invalid.
         """
+        from bridge.hub.primitives.completion import Completion, encode_completion, read_completion  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
         document = target.document
         declared = document.frame.announced.capabilities or {}
         record.site, record.own_name = document.site, target.own_name

@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -30,7 +29,6 @@ from bridge.hub.consent.page_request_consent import (
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import Policy
 from bridge.hub.primitives.sampling_budget import SamplingBudget
-from bridge.hub.primitives.sampling_request import PageSamplingRequest
 from bridge.hub.registry import Registry
 from bridge.hub.rules.site_patterns import is_local
 from bridge.hub.server_request import ROOTS, SAMPLING, MissingCapabilityError, ServerRequest
@@ -53,7 +51,7 @@ _USERINFO = re.compile(r"[a-z]+://[^/?#]*@")
 _log = logging.getLogger(__name__)
 
 
-class AskingDocument(NamedTuple):
+class AskingDocument(msgspec.Struct, frozen=True):
     """Document that a call runs in, as its requests name it."""
 
     host: str
@@ -153,6 +151,8 @@ class PageRequests:
         self, observer: CallObserver, session: Session, document: AskingDocument, given: wire.RawOrUnset
     ) -> bytes:
         self._consent.is_approved("sampling", session, document.origin)  # rejects what is off unread
+        from bridge.hub.primitives.sampling_request import PageSamplingRequest  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
         sampling = PageSamplingRequest(given)
         if sampling.uses_tools and not observer.support.sampling_tools:
             raise MissingCapabilityError("sampling.tools")
@@ -209,7 +209,8 @@ class PageRequests:
         message = f"{format_page(document.origin)} asks you to open {url} . It says: {said}"
         public_id = secrets.token_urlsafe(16) if observer.on_elicited else ""
         marked = msgspec.structs.replace(request, message=message, url=url, elicitation_id=public_id)
-        key = (*document[:4], request.elicitation_id)
+        at = document.host, document.tab_id, document.frame_id, document.document_id
+        key = (*at, request.elicitation_id)
         if observer.on_elicited and request.elicitation_id:
             self._expect_completion(key, partial(observer.on_elicited, public_id))
         result = b""

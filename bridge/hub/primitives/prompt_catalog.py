@@ -35,7 +35,7 @@ class PromptTarget(NamedTuple):
     public_name: str
 
 
-class _NameTable(NamedTuple):
+class _NameTable(msgspec.Struct, frozen=True):
     """Targets by name, and what the names were made of."""
 
     documents: Sequence[PageDocument]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ EntryKey = Literal["uri", "uriTemplate"]
 """Member that names an entry: of a resource, or of a template."""
 
 
-class ResourceTarget(NamedTuple):
+class ResourceTarget(msgspec.Struct, frozen=True):
     """The resource of a page that a URI means."""
 
     document: PageDocument
@@ -41,7 +41,7 @@ class ResourceTarget(NamedTuple):
     """As the client named it."""
 
 
-class _DocumentList(NamedTuple):
+class _DocumentList(msgspec.Struct, frozen=True):
     """Entries of a document for clients, and what they were made of."""
 
     source: Sequence[PageResource]
@@ -50,7 +50,7 @@ class _DocumentList(NamedTuple):
     entries: list[bytes]
 
 
-class _MergedList(NamedTuple):
+class _MergedList(msgspec.Struct, frozen=True):
     """Entries of all documents, sorted: a client reads page after page of the same list."""
 
     sources: tuple[_DocumentList, ...]
@@ -62,7 +62,7 @@ class _MergedList(NamedTuple):
         return len(listed) == len(self.sources) and all(map(operator.is_, listed, self.sources))
 
 
-class _Index(NamedTuple):
+class _Index(msgspec.Struct, frozen=True):
     """Documents by the URIs that they list, and by the schemes of their templates."""
 
     version: object

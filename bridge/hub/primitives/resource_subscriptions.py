@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+import msgspec
 import trio
 
 from bridge.errors import CallError, NotOfferedError, PageServerError
@@ -68,7 +68,7 @@ class Subscription:
         self.moved = trio.Event()
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     host: str
     tab_id: int
     frame_id: int

@@ -6,7 +6,8 @@ A pause holds in every browser, whichever browser or file it came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from bridge.errors import CallError
 from bridge.hub.client_session import Session
@@ -16,7 +17,7 @@ from native_host.protocol import wire
 from native_host.protocol.wire import Code, PauseChange
 
 
-class PauseTarget(NamedTuple):
+class PauseTarget(msgspec.Struct, frozen=True):
     """A site pattern or a session."""
 
     site: str = ""

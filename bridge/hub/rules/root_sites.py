@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from bridge import origins
 from bridge.hub.rules.site_patterns import matches_pattern
@@ -15,7 +16,7 @@ ROOTS_S = 5.0
 """Seconds for a client to list its roots."""
 
 
-class RootSites(NamedTuple):
+class RootSites(msgspec.Struct, frozen=True):
     """The roots of a client, and the sites among them."""
 
     uris: tuple[str, ...] = ()

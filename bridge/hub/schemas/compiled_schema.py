@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     """Returns the schema of a tool as JSON."""
 
 
-class _Work(NamedTuple):
+class _Work(msgspec.Struct, frozen=True):
     """Cost of one check."""
 
     depth: int
@@ -118,10 +118,10 @@ class CompiledSchema:
 
         The result is one line with at most MAX_ERRORS errors: `count: "two" is not of type "integer"`.
         """
-        name, keyword, schema_of = self._subject
         work = self._measure(value)
         if self._is_valid(value, work):
             return ""
+        name, keyword, schema_of = self._subject
         if work.depth > MAX_VALUE_DEPTH:
             return f"{name}: are nested more than {MAX_VALUE_DEPTH} deep"
         if not self._can_locate(work):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -59,7 +59,7 @@ class TooCostlyError(ValueError):
     """The schema is over a bound, or refers to something outside itself; the text says what."""
 
 
-class Extent(NamedTuple):
+class Extent(msgspec.Struct, frozen=True):
     """Size of a JSON value."""
 
     values: int
