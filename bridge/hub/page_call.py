@@ -293,7 +293,8 @@ class PageCall:
             except CallError as error:
                 self.fail(error)
                 return
-        self.session.linked.read(read.result, origin)
+        if read.links:
+            self.session.linked.add(read.links, origin)
         self._finish_call(PageResult(read.result, origin, bool(mismatch)), read)
 
     def _may_go_elsewhere(self, error: CallError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,6 +15,8 @@ from native_host.protocol import wire
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
 
+MAX_LINKING_BYTES = 1024 * 1024
+"""Bytes of a result whose links are read."""
 MAX_CHECKED_BYTES = 1024 * 1024
 """Bytes of a `structuredContent` that is compared with its schema; a larger one is passed on unchecked."""
 _MAX_PAGE_TEXT = 64 * 1024
@@ -29,10 +32,21 @@ class Answer(msgspec.Struct, frozen=True):
     result: bytes
     is_error: bool
     """The page says, by `isError` or by throwing, that the tool has failed."""
+    links: Sequence[str] = ()
+    """URIs of its resource links."""
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    uri: str = ""
 
 
 class _ErrorFlag(msgspec.Struct, rename="camel"):
     is_error: bool = False
+
+
+class _Outline(_ErrorFlag):
+    content: list[_Block] = []
 
 
 class _Structure(msgspec.Struct, rename="camel"):
@@ -44,6 +58,7 @@ _STRUCTURED_CONTENT = Subject("structuredContent", "outputSchema", lambda tool: 
 _log = logging.getLogger(__name__)
 _structures = msgspec.json.Decoder(_Structure)
 _flagged = msgspec.json.Decoder(_ErrorFlag)
+_outlined = msgspec.json.Decoder(_Outline)
 _executed = msgspec.json.Decoder(wire.Executed)
 
 
@@ -52,7 +67,7 @@ def read_result(executed: bytes) -> Answer | CallError:
     if executed.startswith(BEFORE_PAYLOAD + b"{"):
         payload = executed[len(BEFORE_PAYLOAD) : -1]
         try:
-            return Answer(payload, _flagged.decode(payload).is_error)
+            return _read_payload(payload)
         except (msgspec.DecodeError, RecursionError):
             pass  # more than the payload, or one that is no result of a tool
     return _decode_result(executed)
@@ -65,15 +80,26 @@ def _decode_result(executed: bytes) -> Answer | CallError:
         return CallError(Code.INTERNAL_ERROR, "the extension's answer cannot be read", handed=True)
     if found.success:
         payload = bytes(found.payload)
-        return Answer(payload, _says_error(payload))
+        try:
+            return _read_payload(payload)
+        except (msgspec.DecodeError, RecursionError):
+            return Answer(payload, is_error=False)
     return Answer(make_failure_result(_format_thrown(found.payload)), is_error=True)
 
 
-def _says_error(payload: bytes) -> bool:
+def _read_payload(payload: bytes) -> Answer:
+    """Return the answer with this result. Raises as a decoder if it is no result."""
+    if len(payload) > MAX_LINKING_BYTES:
+        return Answer(payload, _flagged.decode(payload).is_error)
     try:
-        return _flagged.decode(payload).is_error
-    except (msgspec.DecodeError, RecursionError):
-        return False
+        found = _outlined.decode(payload)
+    except (msgspec.ValidationError, UnicodeDecodeError):
+        return Answer(payload, _flagged.decode(payload).is_error)
+    links: list[str] = []
+    for block in found.content:
+        if block.type == "resource_link":
+            links.append(block.uri)  # noqa: PERF401  (most results have none, and a comprehension takes longer)
+    return Answer(payload, found.is_error, tuple(links))
 
 
 def _format_thrown(payload: msgspec.Raw) -> str:

@@ -148,7 +148,7 @@ def test_a_forbidden_site_leaves_the_other_one_as_the_only_meaning() -> None:
 def test_a_link_of_a_result_makes_an_unlisted_uri_known_to_its_session() -> None:
     pages = Pages(tabs(tab(1)), page(1, CART))
     linked = Session("s2")
-    linked.linked.read(b'{"content":[{"type":"resource_link","uri":"receipt://5"}]}', SHOP)
+    linked.linked.add(["receipt://5"], SHOP)
     assert pages.found("receipt://5", linked) == (1, 0, "receipt://5")
     assert pages.found("receipt://5") is None
 

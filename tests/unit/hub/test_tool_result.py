@@ -11,7 +11,7 @@ from bridge.errors import CallError
 from bridge.hub import tool_result
 from bridge.hub.page_tool import PageTool
 from bridge.hub.policy import Policy, PolicyRules, ResultRule
-from bridge.hub.tool_result import MAX_CHECKED_BYTES, Answer, ResultCheck
+from bridge.hub.tool_result import MAX_CHECKED_BYTES, MAX_LINKING_BYTES, Answer, ResultCheck
 from native_host.protocol.wire import Code
 
 CART = b'{"content":[{"type":"text","text":"tea"}]}'
@@ -54,6 +54,33 @@ def test_the_page_s_result_is_passed_on_byte_for_byte(executed: bytes) -> None:
 @pytest.mark.parametrize("form", [b'{"success":true,"payload":%b}', b'{"payload":%b,"success":true}'])
 def test_a_failure_is_what_the_page_calls_one(payload: bytes, is_error: bool, form: bytes) -> None:
     assert tool_result.read_result(form % payload) == Answer(payload, is_error)
+
+
+def result(*uris: object, **more: object) -> bytes:
+    links = [{"type": "resource_link", "uri": uri, "name": "x"} for uri in uris]
+    return msgspec.json.encode({"content": [{"type": "text", "text": "see"}, *links], **more})
+
+
+@pytest.mark.parametrize("form", [b'{"success":true,"payload":%b}', b'{"payload":%b,"success":true}'])
+def test_links_are_read(form: bytes) -> None:
+    payload = result("x://1", "x://2", isError=True)
+    answer = Answer(payload, is_error=True, links=("x://1", "x://2"))
+    assert tool_result.read_result(form % payload) == answer
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"content":"resource_link"}',
+        b'{"content":[7,"resource_link"]}',
+        b'{"content":[{"type":["resource_link"],"uri":"x://1"},"resource_link"]}',
+        result(7, None, ["x://1"]),
+        result("x://1", more="x" * MAX_LINKING_BYTES),
+    ],
+    ids=lambda odd: odd[:40].decode(),
+)
+def test_a_result_whose_links_cannot_be_read_is_passed_on(odd: bytes) -> None:
+    assert tool_result.read_result(b'{"success":true,"payload":%b}' % odd) == Answer(odd, is_error=False)
 
 
 @pytest.mark.parametrize(
