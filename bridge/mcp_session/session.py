@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,13 +26,13 @@ from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.primitives.pagination import BadCursorError
 from bridge.hub.router import ListKind
+from bridge.hub.server_request import ClientSupport
 from bridge.hub.tool_schema import Era
 from bridge.mcp_session import call_results, client_messages, client_writer, elicitation
 from bridge.mcp_session.call_results import Parts
 from bridge.mcp_session.client_messages import (
     CallTool,
     CancelledNotification,
-    Capabilities,
     Complete,
     Discover,
     GetPrompt,
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 _Runnable = CallTool | ReadResource | Subscribe | GetPrompt | Complete
 MAX_SUBSCRIPTIONS = 64
 _CLOSED = ProtocolError(-32000, "Connection closed")
+_NO_RESPONSES: Mapping[str, bytes] = MappingProxyType({})
 _WAITING_LINES = 64
 """For the package, while it is loaded; then its client waits."""
 
@@ -112,7 +113,8 @@ class McpSession:
         self._is_only_one = era is None
         """True if the client has exactly one connection, so that waiting for it delays no other request."""
         self._opening = b""
-        self._can = Capabilities()
+        self._support = ClientSupport()
+        """Of the client, in the handshake era."""
         """Capabilities of the client, in the handshake era."""
         self._is_initialized = False
         self._leaves_all = leaves_all
@@ -194,7 +196,7 @@ class McpSession:
         if self._leaves_all or self._era:
             return False
         self._era, self._opening = Era.HANDSHAKE, line
-        self._can = message.params.capabilities
+        self._support = message.params.capabilities.support
         self._server.set_client(message.params.client_info)
         opened = _Open(self.requests, bytes(message.id), client)
         find = partial(self._server.initialize_result, message.params.protocol_version)
@@ -214,17 +216,19 @@ class McpSession:
         self._era = Era.STATELESS
         if meta.client:
             self._server.set_client(meta.client)
-        return self._answers_stateless(message, meta.capabilities, client)
+        return self._answers_stateless(message, meta.capabilities.support, client)
 
     def _answers_of_handshake(self, message: Request, client: Client) -> bool:
         match message:
+            case CallTool() if not message.params.is_retry:
+                self._begin(TOOL_CALL, Era.HANDSHAKE, message, self._support, client)
             case CallTool() | ReadResource() | GetPrompt() if message.params.is_retry:
                 return False
             case Ping():
                 empty = call_results.make_result(Era.HANDSHAKE, {})
                 client_writer.make_answer(client, bytes(message.id), empty)
             case Subscribe():
-                self._begin(RESOURCE_SUBSCRIBE, Era.HANDSHAKE, message, self._can, client)
+                self._begin(RESOURCE_SUBSCRIBE, Era.HANDSHAKE, message, self._support, client)
             case Unsubscribe():
                 done = self._server.unsubscribe(Era.HANDSHAKE, message.params.uri)
                 client_writer.make_answer(client, bytes(message.id), done)
@@ -235,10 +239,10 @@ class McpSession:
             case Discover() | Listen():
                 return False
             case _:
-                return self._answers_in(Era.HANDSHAKE, message, self._can, client)
+                return self._answers_in(Era.HANDSHAKE, message, self._support, client)
         return True
 
-    def _answers_stateless(self, message: Request, can: Capabilities, client: Client) -> bool:
+    def _answers_stateless(self, message: Request, support: ClientSupport, client: Client) -> bool:
         match message:
             case Discover():
                 self._answer_later(message, client, self._server.discover_result)
@@ -247,7 +251,7 @@ class McpSession:
             case Listen():
                 return False
             case _:
-                return self._answers_in(Era.STATELESS, message, can, client)
+                return self._answers_in(Era.STATELESS, message, support, client)
         return True
 
     def _listen(self, message: Listen, client: Client) -> None:
@@ -259,13 +263,13 @@ class McpSession:
         else:
             self._subscriptions.add(subscription)
 
-    def _answers_in(self, era: Era, message: Request, can: Capabilities, client: Client) -> bool:
+    def _answers_in(self, era: Era, message: Request, support: ClientSupport, client: Client) -> bool:
         server = self._server
         match message:
             case CallTool():
-                self._begin(TOOL_CALL, era, message, can, client)
+                self._begin(TOOL_CALL, era, message, support, client)
             case ReadResource():
-                self._begin(RESOURCE_READ, era, message, can, client)
+                self._begin(RESOURCE_READ, era, message, support, client)
             case ListTools():
                 self._answer_later(message, client, partial(server.list_tools, era))
             case ListResources():
@@ -279,29 +283,30 @@ class McpSession:
             case ListPrompts():
                 self._answer_later(message, client, partial(server.list_prompts, era, message.params.cursor))
             case GetPrompt():
-                self._begin(PROMPT_GET, era, message, can, client)
+                self._begin(PROMPT_GET, era, message, support, client)
             case Complete():
                 is_prompt = isinstance(message.params.ref, PromptReference)
-                self._begin(PROMPT_COMPLETE if is_prompt else TEMPLATE_COMPLETE, era, message, can, client)
+                self._begin(
+                    PROMPT_COMPLETE if is_prompt else TEMPLATE_COMPLETE, era, message, support, client
+                )
             case _:
                 return False
         return True
 
-    def _begin(self, kind: Kind, era: Era, message: _Runnable, can: Capabilities, client: Client) -> None:
+    def _begin(
+        self, kind: Kind, era: Era, message: _Runnable, support: ClientSupport, client: Client
+    ) -> None:
+        state, responses = _continuation_of(message)
         asked = ClientRequest(
             *_subject_of(message),
             client,
-            can.support,
+            support,
             progress_token=bytes(message.params.meta.progress_token),
             log_level=message.params.meta.log_level,
+            state=state,
+            responses=responses,
             notify_updated=self._updates.write,
         )
-        if isinstance(message, CallTool | ReadResource | GetPrompt):
-            responses = {
-                key: elicitation.make_elicit_result(each.action, each.content)
-                for key, each in (message.params.input_responses or {}).items()
-            }
-            asked = msgspec.structs.replace(asked, state=message.params.request_state, responses=responses)
         opened = _Open(self.requests, bytes(message.id), client, is_call=True)
         opened.waits_for(self._client_requests.begin(kind, era, asked, opened.answer))
 
@@ -399,6 +404,17 @@ def _subject_of(message: _Runnable) -> tuple[str, Arguments]:
             return ref.name if isinstance(ref, PromptReference) else ref.uri, Arguments(raw)
         case _:
             return message.params.uri, NOTHING
+
+
+def _continuation_of(message: _Runnable) -> tuple[str | None, Mapping[str, bytes]]:
+    """Return the state of a suspended request that this one continues, and the responses to it."""
+    if not isinstance(message, CallTool | ReadResource | GetPrompt) or not message.params.is_retry:
+        return None, _NO_RESPONSES
+    responses = message.params.input_responses or {}
+    results = {
+        key: elicitation.make_elicit_result(each.action, each.content) for key, each in responses.items()
+    }
+    return message.params.request_state, results
 
 
 class _Open:
