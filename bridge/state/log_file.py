@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from logging.handlers import RotatingFileHandler
+from functools import partial
 from pathlib import Path
 
 from native_host.system.exhaustion import LogFormatter
@@ -49,7 +49,7 @@ def configure_logging(state: Path | None = None, hidden: Sequence[str] = ()) -> 
 def _add_file(state: Path) -> None:
     try:
         prepare_directory(state)
-        handler = _PrivateFile(StateLayout(state).log, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8")
+        handler = _PrivateFile(StateLayout(state).log)
     except (PrivateFileError, OSError) as error:
         _log.warning("there will be no log file: %s", error)
         return
@@ -57,10 +57,27 @@ def _add_file(state: Path) -> None:
     logging.getLogger().addHandler(handler)
 
 
-class _PrivateFile(RotatingFileHandler):
-    """A regular file for this user alone, never reached through a link."""
+class _PrivateFile(logging.FileHandler):
+    """A regular file for this user alone, never reached through a link. A full one is renamed.
+
+    `logging.handlers` has the same, and imports pickle, for which each bridge would start 3 ms later.
+    """
 
     _has_failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, to a new file if this one is full."""
+        for step in (self._rename_full, partial(super().emit, record)):
+            try:
+                step()
+            except OSError:
+                self.handleError(record)
+
+    def _rename_full(self) -> None:
+        if self.stream and os.fstat(self.stream.fileno()).st_size >= MAX_BYTES:
+            self.stream.close()
+            self.stream = None  # `emit` opens it again
+            Path(self.baseFilename).replace(f"{self.baseFilename}.1")
 
     def _open(self) -> io.TextIOWrapper:
         return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=open_regular)
