@@ -6,7 +6,6 @@ Browsers do not validate them.
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from typing import Any, Self
 
 import msgspec
@@ -27,42 +26,47 @@ class Arguments:
     The page receives the bytes that the client wrote. Schema and page read the last one of repeated members.
     """
 
-    def __init__(self, raw: bytes) -> None:
-        """`raw` is a JSON object."""
-        self.raw = raw
+    __slots__ = ("_raw", "_value")
+
+    def __init__(self, raw: bytes | None, value: dict[str, Any] | None = None) -> None:
+        """`raw` is a JSON object; None: `value` has its members."""
+        self._raw = raw
+        self._value = value
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Self:
         """Return arguments with these values."""
-        arguments = cls.__new__(cls)
-        arguments.value = value
-        return arguments
+        return cls(None, value)
 
-    @cached_property
+    @property
     def raw(self) -> bytes:
         """A JSON object.
 
         Raises:
             CallError: JSON cannot carry the values.
         """
-        try:
-            # Not msgspec: it refuses integers beyond 64 bits and turns NaN into null without a word.
-            text = json.dumps(self.value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            return text.encode()
-        except (ValueError, RecursionError) as error:
-            raise _make_error(error) from None
+        if self._raw is None:
+            try:
+                # Not msgspec: it refuses integers beyond 64 bits and turns NaN into null without a word.
+                text = json.dumps(self._value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+                self._raw = text.encode()
+            except (ValueError, RecursionError) as error:
+                raise _make_error(error) from None
+        return self._raw
 
-    @cached_property
+    @property
     def value(self) -> dict[str, Any]:
         """Members of the arguments.
 
         Raises:
             CallError: they are not an object, or hold an unreadable value such as a number out of range.
         """
-        try:
-            return _objects.decode(self.raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _make_error(error, rejected_field(error)) from None
+        if self._value is None:
+            try:
+                self._value = _objects.decode(self.raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise _make_error(error, rejected_field(error)) from None
+        return self._value
 
 
 NOTHING = Arguments(b"{}")

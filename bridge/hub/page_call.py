@@ -254,7 +254,6 @@ class PageCall:
             args=msgspec.Raw(self._arguments.raw),
             wants_progress=self._observer.on_progress is not None,
         )
-        self._log.cancel()
         self._log = self._services.page_log.follow(
             self.session, offer.browser, offer.source, self._observer.log
         )
@@ -280,19 +279,18 @@ class PageCall:
         elif self._may_go_elsewhere(read):
             self._refused = read
             self._missed.add(self._entry.binding.identity)
+            self._log.cancel()
             self._start_attempt()
         else:
             self.fail(read)
 
     def _finish_with(self, read: Answer) -> None:
         origin, tool = self._entry.origin, self._entry.tool
-        mismatch = ""
-        if tool.has_output_schema:
-            try:
-                mismatch = self._services.results.find_mismatch(origin, tool, read)
-            except CallError as error:
-                self.fail(error)
-                return
+        try:
+            mismatch = tool.has_output_schema and self._services.results.find_mismatch(origin, tool, read)
+        except CallError as error:
+            self.fail(error)
+            return
         if read.links:
             self.session.linked.add(read.links, origin)
         self._finish_call(PageResult(read.result, origin, bool(mismatch)), read)
@@ -327,7 +325,8 @@ class PageCall:
         self._record_end(how)
 
     def _record_end(self, how: Answer | Exception | None) -> None:
-        self._log.cancel()
+        if self._log is not FINISHED:
+            self._log.cancel()
         self._services.running.pop(self, None)
         self._services.keep(self._record.finish(how, self._services.now()))
 

@@ -76,9 +76,9 @@ class CompiledSchemas:
 
     def find(self, tool: PageTool) -> CompiledSchema | None:
         """Return the schema of a tool; None: nothing is checked, and the log has the reason."""
-        if tool.digest in self._kept:
+        try:
             self._kept.move_to_end(tool.digest)
-        else:
+        except KeyError:
             self._compile(tool)
         return self._kept[tool.digest]
 
@@ -111,15 +111,15 @@ class CompiledSchema:
 
     def is_valid(self, value: Any) -> bool:
         """Return whether a value fits, or is too costly to check."""
-        return self._is_valid(value, self._measure(value))
+        return self._find_mismatch(value) is None
 
     def find_errors(self, value: Any, tool: PageTool) -> str:
         """Return the errors of a value, naming each field; empty if it is valid or unchecked.
 
         The result is one line with at most MAX_ERRORS errors: `count: "two" is not of type "integer"`.
         """
-        work = self._measure(value)
-        if self._is_valid(value, work):
+        work = self._find_mismatch(value)
+        if work is None:
             return ""
         name, keyword, schema_of = self._subject
         if work.depth > MAX_VALUE_DEPTH:
@@ -132,7 +132,7 @@ class CompiledSchema:
             texts = (text for error in errors for text in _format_errors(error, value, schema, name))
             return "; ".join(dict.fromkeys(islice(texts, MAX_ERRORS)))  # several errors may name one argument
         except ValueError:
-            return ""  # as in `_is_valid`
+            return ""  # as in `_find_mismatch`
 
     def rejected_fields(self, value: Any, tool: PageTool) -> str:
         """Return the fields of an invalid value, each with its rule: `count: type`. No value is quoted."""
@@ -152,18 +152,18 @@ class CompiledSchema:
             steps = self._cost.count_steps(value, MAX_STEPS)
         return _Work(extent.depth, size, steps)
 
-    def _is_valid(self, value: Any, work: _Work) -> bool:
+    def _find_mismatch(self, value: Any) -> _Work | None:
+        """Return the cost of a value that does not fit; None: it fits, or is too costly to check."""
+        work = self._measure(value)
         if work.depth > MAX_VALUE_DEPTH:
-            return False
+            return work
         if work.steps > MAX_STEPS:
             self.log_unchecked("the value, or the schema, is too large")
-            return True
+            return None
         try:
-            return self._validator.is_valid(value)
+            return None if self._validator.is_valid(value) else work
         except ValueError:
-            return (
-                True  # half a character in a key, or what is no JSON: it will not get into a message either
-            )
+            return None  # half a character in a key, or no JSON: it will not get into a message either
 
     def _can_locate(self, work: _Work) -> bool:
         """Return whether listing the errors stays cheap: each error copies the value that it is about."""
