@@ -244,6 +244,8 @@ class McpSession:
 
     def _answers_stateless(self, message: Request, support: ClientSupport, client: Client) -> bool:
         match message:
+            case CallTool():
+                self._begin(TOOL_CALL, Era.STATELESS, message, support, client)
             case Discover():
                 self._answer_later(message, client, self._server.discover_result)
             case Listen() if len(self._subscriptions) < MAX_SUBSCRIPTIONS:
@@ -266,8 +268,6 @@ class McpSession:
     def _answers_in(self, era: Era, message: Request, support: ClientSupport, client: Client) -> bool:
         server = self._server
         match message:
-            case CallTool():
-                self._begin(TOOL_CALL, era, message, support, client)
             case ReadResource():
                 self._begin(RESOURCE_READ, era, message, support, client)
             case ListTools():
