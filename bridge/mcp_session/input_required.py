@@ -9,12 +9,11 @@ bound to its document, whatever its name stands for by then.
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -92,14 +91,16 @@ class SuspendedCalls:
     ) -> Operation:
         """Run a call until it has its result or a server request. Cancelling cancels the call.
 
-        Only a call that began with `on_progress` reports progress, then and when it is resumed. Log messages
-        go to the `log` of the message that waits, if it has one.
+        Only a call that began with `on_progress` reports progress, then and when it is resumed. The same
+        holds for `log` and log messages, which go to that of the message that waits.
         """
         call = _Call(request)
         turn = call.take_turn(on_turn, on_progress, log)
         on_report = call.report if on_progress else None
         observer = make_observer(support, partial(self._send_request, call), on_report)
-        call.comes_from(begin(call.end, msgspec.structs.replace(observer, log=_CallLog(call))))
+        if log:
+            observer = msgspec.structs.replace(observer, log=_CallLog(call))
+        call.comes_from(begin(call.end, observer))
         return turn
 
     def resume(
@@ -207,7 +208,8 @@ class _Call:
         self.open: dict[str, _OpenRequest] = {}
         """Server requests without a result, by their keys."""
         self.expires_at = -math.inf
-        self._keys = _keys()
+        self._requests = 0
+        """Server requests that it has sent."""
         self.ended = trio.Event()
         self._resumed = trio.Event()
         self._operation: Operation = FINISHED
@@ -261,7 +263,8 @@ class _Call:
 
     def open_request(self, opened: _OpenRequest) -> str:
         """Add a server request and return its key."""
-        key = next(self._keys)
+        self._requests += 1
+        key = "question" if self._requests == 1 else f"question-{self._requests}"
         self.open[key] = opened
         return key
 
@@ -342,12 +345,6 @@ class _CallLog:
     def write(self, message: LogMessage) -> bool:
         """See `LogRecipient`."""
         return self._call.log is not None and self._call.log.write(message)
-
-
-def _keys() -> Iterator[str]:
-    yield "question"
-    for number in itertools.count(2):
-        yield f"question-{number}"
 
 
 def _read_response(opened: _OpenRequest, response: bytes | None) -> bytes:
