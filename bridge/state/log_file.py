@@ -74,10 +74,14 @@ class _PrivateFile(logging.FileHandler):
                 self.handleError(record)
 
     def _rename_full(self) -> None:
-        if self.stream and os.fstat(self.stream.fileno()).st_size >= MAX_BYTES:
-            self.stream.close()
-            self.stream = None  # `emit` opens it again
-            Path(self.baseFilename).replace(f"{self.baseFilename}.1")
+        if not self.stream or (opened := os.fstat(self.stream.fileno())).st_size < MAX_BYTES:
+            return
+        self.stream.close()
+        self.stream = None  # `emit` opens it again
+        path = Path(self.baseFilename)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(opened, path.stat()):  # else another bridge has renamed it
+                path.replace(f"{path}.1")
 
     def _open(self) -> io.TextIOWrapper:
         return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=open_regular)

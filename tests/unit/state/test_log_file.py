@@ -49,3 +49,18 @@ def test_a_file_that_cannot_be_renamed_goes_on_and_is_reported_once(
         logger.warning("%d %s", number, LINE)
     assert len(log.read_text().splitlines()) == 1200
     assert capsys.readouterr().err.count("cannot be written") == 1
+
+
+def test_a_file_that_another_bridge_has_renamed_is_not_renamed_again(
+    logger: logging.Logger, tmp_path: Path
+) -> None:
+    log, previous = StateLayout(tmp_path).log, Path(f"{StateLayout(tmp_path).log}.1")
+    for number in range(900):
+        logger.warning("%d %s", number, LINE)
+    log.rename(previous)
+    log.write_text("of the other bridge\n")
+    for number in range(900, 1200):
+        logger.warning("%d %s", number, LINE)
+    others, *ours = log.read_text().splitlines()
+    assert others == "of the other bridge"
+    assert len([*previous.read_text().splitlines(), *ours]) == 1200
