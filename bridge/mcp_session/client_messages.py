@@ -55,9 +55,6 @@ class Elicitation(msgspec.Struct):
     url: dict[str, Any] | None = None
 
 
-_NO_SUPPORT = ClientSupport()
-
-
 class _Roots(msgspec.Struct, rename="camel"):
     list_changed: bool | None = None
 
@@ -81,8 +78,6 @@ class Capabilities(msgspec.Struct):
     def support(self) -> ClientSupport:
         """Return the supported server requests; elicitation without a mode means forms."""
         asks, sampling = self.elicitation, self.sampling
-        if asks is None and sampling is None and self.roots is None:
-            return _NO_SUPPORT
         return ClientSupport(
             elicitation=asks is not None and (asks.form is not None or asks.url is None),
             elicitation_url=asks is not None and asks.url is not None,
