@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,17 @@ from bridge.browser_tools.browser_resources import CURRENT
 from bridge.browser_tools.own_prompts import OwnPrompts
 from bridge.browser_tools.tool_definitions import read_definitions
 from bridge.config.settings import BrowserSettings
-from bridge.errors import CallError
+from bridge.errors import CallError, NotOfferedError
 from bridge.hub import tool_result
 from bridge.hub.audit_records import CallRecord
 from bridge.hub.client_session import ListForm, Session, ToolSet
+from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.policy import Policy
-from bridge.hub.primitives.own_prompt import OwnPrompt
+from bridge.hub.primitives.own_prompt import OwnPrompt, format_prompt
 from bridge.hub.primitives.own_resource import OwnResource, OwnWatch
+from bridge.hub.providers import ReadResource
 from bridge.hub.router import Router
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, TabTransport
 from bridge.state.site_approvals import Approvals
 from native_host.protocol.wire import Code
@@ -123,6 +127,11 @@ class BrowserTools:
         return self._runner.allowed_sites(session_id) if self._runner else []
 
     @property
+    def version(self) -> object:
+        """See `Provider`. Other settings and rules make another list."""
+        return self._settings, self._policy.version
+
+    @property
     def names(self) -> Container[str]:
         """See `Provider`."""
         return self._definitions if self._settings.enabled else ()
@@ -135,7 +144,10 @@ class BrowserTools:
         is_of_channel = session.client.name.lower() in CLAUDE_IN_CHROME_CLIENTS
         return "claude-in-chrome" if is_of_channel else self._settings.tools
 
-    def definitions(self, form: ListForm) -> list[dict[str, Any]]:
+    async def wait_listed(self) -> None:
+        """See `Provider`."""
+
+    def definitions(self, era: Era, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
         """See `Provider`. Tools that the policy forbids everywhere are left out."""
         if not self._settings.enabled:
             return []
@@ -158,12 +170,42 @@ class BrowserTools:
         """See `Provider`."""
         return list(browser_resources.templates()) if self._settings.enabled else []
 
-    def prompts(self) -> Mapping[str, OwnPrompt]:
+    def prompts(self) -> Mapping[str, bytes]:
         """See `Provider`."""
+        return {name: format_prompt(prompt) for name, prompt in self._own_prompts().items()}
+
+    def _own_prompts(self) -> dict[str, OwnPrompt]:
         return self._prompts.prompts(with_tools=self._settings.enabled)
 
-    def complete(self, session: Session, name: str) -> Sequence[str] | None:
+    async def get_prompt(
+        self,
+        record: CallRecord,
+        arguments: Mapping[str, str],
+        observer: CallObserver,  # noqa: ARG002
+        read: ReadResource,
+    ) -> bytes:
+        """See `Provider`."""
+        from bridge.hub.primitives.own_prompt_messages import make_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
+        prompt = self._own_prompts().get(record.name)
+        if prompt is None:
+            raise NotOfferedError(record.name)
+        return await make_messages(prompt, arguments, read)
+
+    async def complete(
+        self,
+        record: CallRecord,
+        what: Primitive,  # noqa: ARG002
+        asked: msgspec.Raw,
+        observer: CallObserver,  # noqa: ARG002
+    ) -> bytes:
         """See `Provider`: tabs, domains, shortcuts and pictures, by the name of the argument."""
+        from bridge.hub.primitives.completion import complete_values  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+
+        return complete_values(asked, partial(self._known_values, record.session))
+
+    def _known_values(self, session: Session, name: str) -> Sequence[str] | None:
+        """Return the values that an argument or variable of this name may have; None: nothing is known."""
         browsers = self._router.registry.browsers()
         match name:
             case "tab" | "tabId" | "first" | "second":

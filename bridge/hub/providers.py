@@ -1,45 +1,62 @@
-"""Providers of tools that no page offers, and the operation of one such call.
+"""Providers of tools, resources and prompts that no page offers, and the operation of one such call.
 
-The hub lists these tools beside page tools and does not know their effects.
+The hub lists them beside those of pages and does not know their effects. Several providers count as one: the
+tools of the browser, and those of remote servers.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from bridge.errors import CallError, NotOfferedError, make_failure_result, session_ended
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallKind, CallRecord
 from bridge.hub.client_session import ListForm, Session
+from bridge.hub.consent.page_tool_settings import Primitive
 from bridge.hub.operation import FINISHED, OnFinished, Operation
-from bridge.hub.page_call import CallServices, Outcome
-from bridge.hub.primitives.own_prompt import OwnPrompt
+from bridge.hub.page_call import CallServices, Outcome, PageResult
 from bridge.hub.primitives.own_resource import OwnResource, OwnWatch
 from bridge.hub.tool_result import Answer
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import NO_OBSERVER, CallObserver
 
 _log = logging.getLogger(__name__)
 
 Run = Callable[[CallRecord, CallObserver], Awaitable[Answer]]
 """See `Provider.run`."""
+ReadResource = Callable[[str], Awaitable[bytes]]
+"""Returns an MCP ReadResourceResult (JSON) for any URI that the session may read."""
+ToolDefinition = Mapping[str, Any] | msgspec.Raw
+"""An MCP Tool."""
 
 
 class Provider(Protocol):
-    """Tools whose names stay the same, and what they have made for a session."""
+    """Tools, resources and prompts."""
+
+    @property
+    def version(self) -> object:
+        """Changes with `names` and `definitions`."""
+        ...
 
     @property
     def names(self) -> Container[str]:
-        """Names of the tools."""
+        """Names of the tools that `run` takes."""
         ...
 
     def form_of(self, session: Session) -> ListForm:
         """Return the form of the session's tool list."""
         ...
 
-    def definitions(self, form: ListForm) -> list[dict[str, Any]]:
-        """Return the MCP Tools that a list of this form has."""
+    async def wait_listed(self) -> None:
+        """Wait, for a short time, until the lists are known."""
+        ...
+
+    def definitions(self, era: Era, form: ListForm) -> Sequence[ToolDefinition]:
+        """Return the MCP Tools that a list of this era and form has."""
         ...
 
     async def run(self, record: CallRecord, observer: CallObserver) -> Answer:
@@ -83,12 +100,24 @@ class Provider(Protocol):
         """Call `tell` whenever a resource has changed that the session may use."""
         ...
 
-    def prompts(self) -> Mapping[str, OwnPrompt]:
-        """Return the prompts by name, which are those of every session."""
+    def prompts(self) -> Mapping[str, bytes]:
+        """Return the MCP Prompts (JSON) by name, which are those of every session."""
         ...
 
-    def complete(self, session: Session, name: str) -> Sequence[str] | None:
-        """Return the values that an argument or variable of this name may have; None: nothing is known."""
+    async def get_prompt(
+        self, record: CallRecord, arguments: Mapping[str, str], observer: CallObserver, read: ReadResource
+    ) -> bytes:
+        """Return an MCP GetPromptResult (JSON) without `_meta` for the prompt that the record names.
+
+        Raises:
+            CallError: an argument is missing, or it cannot be made.
+        """
+        ...
+
+    async def complete(
+        self, record: CallRecord, what: Primitive, asked: msgspec.Raw, observer: CallObserver
+    ) -> bytes:
+        """Return an MCP CompleteResult (JSON) for the prompt or URI template that the record names."""
         ...
 
     def fingerprint(self, session: Session) -> object:
@@ -103,13 +132,17 @@ class Provider(Protocol):
 class NoProvider:
     """A `Provider` without tools."""
 
+    version: object = None
     names: Container[str] = ()
 
     def form_of(self, session: Session) -> ListForm:
         """See `Provider`."""
         return ListForm(is_structured=session.is_structured)
 
-    def definitions(self, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
+    async def wait_listed(self) -> None:
+        """See `Provider`."""
+
+    def definitions(self, era: Era, form: ListForm) -> Sequence[ToolDefinition]:  # noqa: ARG002
         """See `Provider`."""
         return []
 
@@ -144,13 +177,29 @@ class NoProvider:
         """See `Provider`."""
         raise AssertionError(f"no provider has the resource {uri}")
 
-    def prompts(self) -> Mapping[str, OwnPrompt]:
+    def prompts(self) -> Mapping[str, bytes]:
         """See `Provider`."""
         return {}
 
-    def complete(self, session: Session, name: str) -> Sequence[str] | None:  # noqa: ARG002
+    async def get_prompt(
+        self,
+        record: CallRecord,
+        arguments: Mapping[str, str],  # noqa: ARG002
+        observer: CallObserver,  # noqa: ARG002
+        read: ReadResource,  # noqa: ARG002
+    ) -> bytes:
         """See `Provider`."""
-        return None
+        raise NotOfferedError(record.name)
+
+    async def complete(
+        self,
+        record: CallRecord,
+        what: Primitive,  # noqa: ARG002
+        asked: msgspec.Raw,  # noqa: ARG002
+        observer: CallObserver,  # noqa: ARG002
+    ) -> bytes:
+        """See `Provider`."""
+        raise NotOfferedError(record.name)
 
     def fingerprint(self, session: Session) -> object:  # noqa: ARG002
         """See `Provider`."""
@@ -158,6 +207,96 @@ class NoProvider:
 
     def release(self, session: Session) -> None:
         """See `Provider`."""
+
+
+class Providers:
+    """Several providers as one. Of two with the same name, the first has it."""
+
+    def __init__(self, main: Provider | None = None) -> None:
+        """Begin with the provider that decides about the form of lists."""
+        self._main: Provider = main or NoProvider()
+        self._all: tuple[Provider, ...] = (self._main,)
+
+    def set_main(self, main: Provider) -> None:
+        """Replace the provider that decides about the form of lists."""
+        self._all = (main, *self._all[1:])
+        self._main = main
+
+    def add(self, provider: Provider) -> None:
+        """Offer what another provider has, too."""
+        self._all = (*self._all, provider)
+
+    @property
+    def version(self) -> object:
+        """See `Provider`."""
+        return [provider.version for provider in self._all]
+
+    def form_of(self, session: Session) -> ListForm:
+        """See `Provider`."""
+        return self._main.form_of(session)
+
+    def definitions(self, era: Era, form: ListForm) -> list[ToolDefinition]:
+        """See `Provider`."""
+        return [tool for provider in self._all for tool in provider.definitions(era, form)]
+
+    async def wait_listed(self) -> None:
+        """See `Provider`."""
+        for provider in self._all:
+            await provider.wait_listed()
+
+    def find_tool(self, name: str) -> Provider | None:
+        """Return the provider of a tool; None: it may be a page's."""
+        for provider in self._all:  # each call passes here, and a generator would take longer
+            if name in provider.names:
+                return provider
+        return None
+
+    async def prepare_tab(self, session: Session, caller: CallObserver) -> None:
+        """See `Provider`."""
+        for provider in self._all:
+            await provider.prepare_tab(session, caller)
+
+    def resources(self, session: Session) -> Iterator[OwnResource]:
+        """See `Provider`."""
+        for provider in self._all:
+            yield from provider.resources(session)
+
+    def templates(self) -> Iterator[OwnResource]:
+        """See `Provider`."""
+        for provider in self._all:
+            yield from provider.templates()
+
+    def find_resource(self, uri: str) -> Provider | None:
+        """Return the provider of a resource, which may be gone; None: a page may have it."""
+        return next((provider for provider in self._all if provider.defines(uri)), None)
+
+    def prompts(self) -> Mapping[str, bytes]:
+        """See `Provider`."""
+        found: dict[str, bytes] = {}
+        for provider in self._all:
+            for name, prompt in provider.prompts().items():
+                found.setdefault(name, prompt)
+        return found
+
+    def find_prompt(self, name: str) -> Provider | None:
+        """Return the provider of a prompt; None: it may be a page's."""
+        return next((provider for provider in self._all if name in provider.prompts()), None)
+
+    def find_completed(self, what: Primitive, name: str) -> Provider | None:
+        """Return the provider of a prompt, or of a URI template; None: it may be a page's."""
+        if what == "prompts":
+            return self.find_prompt(name)
+        having = (it for it in self._all if any(template.uri == name for template in it.templates()))
+        return next(having, None)
+
+    def fingerprint(self, session: Session) -> object:
+        """See `Provider`."""
+        return [provider.fingerprint(session) for provider in self._all]
+
+    def release(self, session: Session) -> None:
+        """See `Provider`."""
+        for provider in self._all:
+            provider.release(session)
 
 
 class ProviderCall:
@@ -222,13 +361,13 @@ class ProviderCall:
             _log.exception("calling %s failed", self._record.name)
             self._finish_call(error, error)
         else:
-            self._finish_call(answer.result, answer)
+            self._finish_call(_format_outcome(answer), answer)
 
     def _finish_failed(self, error: CallError) -> None:
         is_tool = self._record.kind == "tool"
         self._finish_call(make_failure_result(self._services.told(error)) if is_tool else error, error)
 
-    def _finish_call(self, outcome: bytes | Exception, how: Answer | Exception) -> None:
+    def _finish_call(self, outcome: Outcome, how: Answer | Exception) -> None:
         if self._is_over:
             return
         self._is_over = True
@@ -238,3 +377,9 @@ class ProviderCall:
     def _record_end(self, how: Answer | Exception | None) -> None:
         self._services.running.pop(self, None)
         self._services.keep(self._record.finish(how, self._services.now()))
+
+
+def _format_outcome(answer: Answer) -> Outcome:
+    if not answer.origin:
+        return answer.result
+    return PageResult(answer.result, answer.origin, answer.is_mismatch)

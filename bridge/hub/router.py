@@ -46,7 +46,6 @@ from bridge.hub.policy import Policy
 from bridge.hub.primitives.document_access import DocumentAccess
 from bridge.hub.primitives.embedded_resource import embed_contents
 from bridge.hub.primitives.offered_entries import offered_prompts, offered_resources
-from bridge.hub.primitives.own_prompt import format_prompt
 from bridge.hub.primitives.own_resource import OwnResource, OwnWatch, format_resource, format_template
 from bridge.hub.primitives.page_contents import MAX_RESOURCE_BYTES, check_size
 from bridge.hub.primitives.page_documents import PageDocument, PageDocuments
@@ -62,7 +61,7 @@ from bridge.hub.primitives.resource_subscriptions import (
     ResourceSubscriptions,
     Subscription,
 )
-from bridge.hub.providers import NoProvider, Provider, ProviderCall, Run
+from bridge.hub.providers import Provider, ProviderCall, Providers, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
 from bridge.hub.registry import GRACE_S, Registry
@@ -157,7 +156,7 @@ class Router:
             asks_sites=self._terms.asks_sites,
         )
         self._listing = Listing(self.catalog, self._terms.max_listed, consent=self.consent)
-        self._provider: Provider = NoProvider()
+        self._providers = Providers()
         self._transport = transport
         self._whats_missing = whats_missing
         self._registrations = RegistrationListener(self.registry, self._terms.policy, self._store, keep)
@@ -235,8 +234,13 @@ class Router:
         transport.set_listener(self._on_event)
 
     def set_provider(self, provider: Provider) -> None:
-        """Offer these tools too, from the beginning."""
-        self._provider = provider
+        """Offer these tools too, from the beginning, in the form of list that this provider chooses."""
+        self._providers.set_main(provider)
+        self._rebuild_list()
+
+    def add_provider(self, provider: Provider) -> None:
+        """Offer what another provider has, too; it wakes `changes` when that changes."""
+        self._providers.add(provider)
         self._rebuild_list()
 
     def set_terms(self, terms: Terms) -> None:
@@ -261,14 +265,12 @@ class Router:
         self.changes.notify()
 
     def _rebuild_list(self) -> None:
-        self._listing = Listing(
-            self.catalog, self._terms.max_listed, self._provider.definitions, self.consent
-        )
+        self._listing = Listing(self.catalog, self._terms.max_listed, self._providers, self.consent)
 
     async def release(self, session: Session) -> None:
         """End a session: release or close its tabs, and discard its state."""
         self.subscriptions.release(session)
-        self._provider.release(session)
+        self._providers.release(session)
         self._doubts.release(session)
         try:
             await self.tabs.release(session)
@@ -278,7 +280,7 @@ class Router:
 
     def count_browser_tools(self) -> int:
         """Return the number of tools that no page offers and the policy allows."""
-        return len(self._provider.definitions(ListForm()))
+        return len(self._providers.definitions(Era.STATELESS, ListForm()))
 
     def connection_problem(self) -> str:
         """Return the missing connection with the command that repairs it, or an empty text."""
@@ -346,15 +348,16 @@ class Router:
                 self._notifiers.remove(notifier)
 
     def _version_of_lists(self, session: Session | None) -> object:
-        own = self._provider.fingerprint(session) if session else None
-        return self._listing, self.catalog.version, self.consent.version, self._own_prompts, own
+        own = self._providers.fingerprint(session) if session else None
+        listing = self._listing, self._listing.version
+        return listing, self.catalog.version, self.consent.version, self._own_prompts, own
 
     def _fingerprint(self, kind: ListKind, session: Session | None) -> object:
         if kind == "tools":
             return self._listing.fingerprint()
         if kind == "prompts":
             return self._own_prompts, self.prompt_catalog.fingerprint(self._listed_documents("prompts"))
-        own = self._provider.fingerprint(session) if session else None
+        own = self._providers.fingerprint(session) if session else None
         return own, self.resource_catalog.fingerprint(self._listed_documents("resources"))
 
     def _note_read(self, kind: ListKind) -> None:
@@ -374,6 +377,11 @@ class Router:
         self._refresh_store()
         await self.changes.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
+    async def _wait_lists(self) -> None:
+        """Wait a short time until the lists of browsers and providers are known."""
+        await self.wait_discovered()
+        await self._providers.wait_listed()
+
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def list_tools_decoded(self, session: Session) -> list[dict[str, Any]]:
@@ -387,10 +395,10 @@ class Router:
         Meta tools and provided tools come first, then page tools unless there are too many. Definitions that
         are invalid in `era` are omitted. From now on the session binds the names to these tools.
         """
-        await self.wait_discovered()
+        await self._wait_lists()
         session.bind_names(self._listing.listed_bindings())
         self._note_read("tools")
-        return self._listing.format_tools(era, self._provider.form_of(session))
+        return self._listing.format_tools(era, self._providers.form_of(session))
 
     def input_schema(self, session: Session, name: str) -> bytes:
         """Return the schema of a tool's arguments (JSON); empty if the name is unknown."""
@@ -401,23 +409,23 @@ class Router:
 
     async def list_resources(self, session: Session) -> tuple[Sequence[Key], Sequence[bytes]]:
         """Return the sorted keys of all resources of a session, and each as an MCP Resource (JSON)."""
-        await self.wait_discovered()
+        await self._wait_lists()
         self._note_read("resources")
-        own = _sort_own(self._provider.resources(session))
+        own = _sort_own(self._providers.resources(session))
         keys, entries = self.resource_catalog.list_entries("uri", self._listed_documents("resources"))
         return [*own, *keys], [*map(format_resource, own.values()), *entries]
 
     async def list_templates(self) -> tuple[Sequence[Key], Sequence[bytes]]:
         """Return the keys of all resource templates, and each as an MCP ResourceTemplate (JSON)."""
-        await self.wait_discovered()
+        await self._wait_lists()
         self._note_read("resources")
-        own = _sort_own(self._provider.templates())
+        own = _sort_own(self._providers.templates())
         keys, entries = self.resource_catalog.list_entries("uriTemplate", self._listed_documents("resources"))
         return [*own, *keys], [*map(format_template, own.values()), *entries]
 
     async def list_prompts(self) -> tuple[Sequence[Key], Sequence[bytes]]:
         """Return the sorted keys of all prompts, and each as an MCP Prompt (JSON)."""
-        await self.wait_discovered()
+        await self._wait_lists()
         self._refresh_own_prompts()
         self._note_read("prompts")
         names, own = self._own_prompts
@@ -426,13 +434,13 @@ class Router:
 
     def _own_names(self) -> tuple[str, ...]:
         """Return the names of the prompts that no page offers."""
-        return tuple(sorted(self._provider.prompts()))
+        return tuple(sorted(self._providers.prompts()))
 
     def _refresh_own_prompts(self) -> None:
-        """Look whether the user has changed the prompts that no page offers."""
-        prompts = self._provider.prompts()
+        """Look whether the prompts that no page offers have changed."""
+        prompts = self._providers.prompts()
         names = sorted(prompts)
-        found = tuple(names), tuple(format_prompt(prompts[name]) for name in names)
+        found = tuple(names), tuple(prompts[name] for name in names)
         if found != self._own_prompts:
             self._own_prompts = found
             self.changes.notify()
@@ -445,7 +453,7 @@ class Router:
 
     def is_own_resource(self, uri: str) -> bool:
         """Return whether a URI is that of a resource that no page offers; it may be gone."""
-        return self._provider.defines(uri)
+        return self._providers.find_resource(uri) is not None
 
     def _listed_documents(self, what: Primitive) -> list[PageDocument]:
         if not self.consent.uses(what):
@@ -479,8 +487,8 @@ class Router:
                 return self._begin_provided(run, session, name, arguments, on_finished, observer)
             case meta_tools.CALL_PAGE_TOOL:
                 return self._begin_by_name(session, arguments, on_finished, observer)
-        if name in self._provider.names:
-            return self._begin_provided(self._provider.run, session, name, arguments, on_finished, observer)
+        if provider := self._providers.find_tool(name):
+            return self._begin_provided(provider.run, session, name, arguments, on_finished, observer)
         call = PageCall(self._services, session, name, arguments, on_finished, observer)
         call.begin()
         return call
@@ -519,11 +527,8 @@ class Router:
         )
 
     async def _get_prompt(self, record: CallRecord, texts: dict[str, str], observer: CallObserver) -> bytes:
-        prompts = self._provider.prompts()
-        if prompt := prompts.get(record.name):
-            from bridge.hub.primitives.own_prompt_messages import make_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
-
-            return await make_messages(prompt, texts, partial(self._read, record, observer))
+        if provider := self._providers.find_prompt(record.name):
+            return await provider.get_prompt(record, texts, observer, partial(self._read, record, observer))
         return await self._reads.get_prompt(record, self.prompt_catalog, texts, observer, self._own_names())
 
     def begin_complete(
@@ -541,24 +546,14 @@ class Router:
         """
 
         async def complete(record: CallRecord, observer: CallObserver) -> Answer:
-            if self._is_own(what, name):
-                return Answer(self._complete_own(session, asked), is_error=False)
+            if provider := self._providers.find_completed(what, name):
+                return Answer(await provider.complete(record, what, asked, observer), is_error=False)
             target = self._find_completed(what, name)
             return Answer(await self._reads.complete(record, target, asked, observer), is_error=False)
 
         return self._begin_provided(
             complete, session, name, NOTHING, on_finished, observer, kind="completion"
         )
-
-    def _is_own(self, what: Primitive, name: str) -> bool:
-        if what == "prompts":
-            return name in self._provider.prompts()
-        return any(template.uri == name for template in self._provider.templates())
-
-    def _complete_own(self, session: Session, asked: msgspec.Raw) -> bytes:
-        from bridge.hub.primitives.completion import complete_values  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
-
-        return complete_values(asked, partial(self._provider.complete, session))
 
     def _find_completed(self, what: Primitive, name: str) -> CompletionTarget:
         if what == "prompts":
@@ -579,8 +574,8 @@ class Router:
         """Subscribe a session to a resource: as `begin_read`; the outcome is an empty result or the error."""
 
         async def subscribe(record: CallRecord, observer: CallObserver) -> Answer:
-            if self._provider.defines(uri):
-                await self._provider.admit_watch(record, uri, observer)
+            if provider := self._providers.find_resource(uri):
+                await provider.admit_watch(record, uri, observer)
                 await self.subscriptions.subscribe_own(session, uri, tell)
             else:
                 await self.subscriptions.subscribe(record, uri, observer, tell)
@@ -591,7 +586,8 @@ class Router:
         )
 
     def _watch_own(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch | None:
-        return self._provider.watch(session, uri, tell) if self._provider.defines(uri) else None
+        provider = self._providers.find_resource(uri)
+        return provider.watch(session, uri, tell) if provider else None
 
     def listen(
         self, session: Session, uris: Iterable[str], tell: Callable[[str], None]
@@ -677,15 +673,16 @@ class Router:
         return call
 
     def _explain_unknown(self, name: str) -> str:
-        if name in self._provider.names:
-            return f"{name} is a tool of the browser, not of a page: call it by itself"
+        if self._providers.find_tool(name):
+            return f"{name} is not a tool of a page: call it by itself"
         return f"no page offers {name!r}; list_page_tools has the names"
 
     async def _read(self, record: CallRecord, observer: CallObserver, uri: str) -> bytes:
         """Return an MCP ReadResourceResult without its `_meta` (JSON). Raises as `PageReads.read`."""
-        if not self._provider.defines(uri):
+        provider = self._providers.find_resource(uri)
+        if provider is None:
             return await self._reads.read(record, uri, observer)
-        result = await self._provider.read(record, uri, observer)
+        result = await provider.read(record, uri, observer)
         check_size(result, self._terms.max_resource_bytes)
         return result
 
@@ -753,7 +750,7 @@ class Router:
         """Return the alternative for a model: the browser's own tools work without page tools."""
         browsers = self.registry.browsers()
         is_let_in = all(browser.hello and browser.hello.sites_allowed for browser in browsers)
-        if browsers and is_let_in and "navigate" in self._provider.names:
+        if browsers and is_let_in and self._providers.find_tool("navigate"):
             own = "Use the browser's own: navigate, read_page, find and the others."
             is_only_channel = all(browser.is_channel for browser in browsers)
             return f"{self.connection_problem()}\n{own}" if is_only_channel else own
@@ -812,7 +809,7 @@ class Router:
         if isinstance(entry, CachedEntry):
             if self.registry.live_browser(entry.site.profile) is None:
                 await self.wait_discovered()  # it may have been started just now
-            await self._provider.prepare_tab(call.session, call.observer)
+            await self._providers.prepare_tab(call.session, call.observer)
             entry = await self.tabs.open(call.session, entry)
             call.admit(entry)
             if call.doubt:  # the page has another tool than the one that was cached

@@ -6,7 +6,7 @@ Each form is cached until a part of it changes, and rebuilt from the unchanged p
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -17,9 +17,6 @@ from bridge.hub.catalog_entries import CachedEntry, DocumentTools
 from bridge.hub.client_session import ListForm, ToolBinding
 from bridge.hub.meta_tools import TOOLS
 from bridge.hub.tool_schema import Era
-
-Definitions = Callable[[ListForm], Sequence[dict[str, Any]]]
-"""See `Provider.definitions`."""
 
 PLAIN = ListForm()
 """All tools of the browser, without the schemas of structured results."""
@@ -42,6 +39,29 @@ class ListingConsent(Protocol):
     def is_cached_listed(self, entry: CachedEntry) -> bool:
         """Return whether this cached tool may be listed."""
         ...
+
+
+class ProvidedTools(Protocol):
+    """Tools that no page offers."""
+
+    @property
+    def version(self) -> object:
+        """Changes with the tools."""
+        ...
+
+    def definitions(self, era: Era, form: ListForm) -> Sequence[Any]:
+        """Return the MCP Tools that a list of this era and form has."""
+        ...
+
+
+class NothingProvided:
+    """`ProvidedTools` without a tool."""
+
+    version: object = None
+
+    def definitions(self, era: Era, form: ListForm) -> Sequence[Any]:  # noqa: ARG002
+        """See `ProvidedTools`."""
+        return ()
 
 
 class EverythingListed:
@@ -82,19 +102,20 @@ class Listing:
         self,
         catalog: Catalog,
         max_listed: int = 0,
-        provided: Definitions = lambda _: (),
+        provided: ProvidedTools | None = None,
         consent: ListingConsent | None = None,
     ) -> None:
         """List at most `max_listed` tools, our own included; 0: no limit.
 
         When pages offer more, the sites with the fewest tools are listed: no site can hide the others. Cached
-        tools fill the room that is left. What is `provided` stands behind ours and does not count: its number
-        is always the same.
+        tools fill the room that is left. What is `provided` stands behind ours and does not count: the user
+        has chosen these tools.
         """
         self._catalog = catalog
         self._consent = consent or EverythingListed()
-        self._provided = provided
-        self._fixed: dict[ListForm, bytes] = {}
+        self._provided: ProvidedTools = provided or NothingProvided()
+        self._fixed: dict[tuple[Era, ListForm], bytes] = {}
+        self._fixed_version: object = None
         self._room = max(0, max_listed - len(TOOLS)) if max_listed else None
         self._edition: _Edition | None = None
 
@@ -105,11 +126,19 @@ class Listing:
             edition.written[era, form] = self._format_list(edition.shown, era, form)
         return edition.written[era, form]
 
-    def _fixed_part(self, form: ListForm) -> bytes:
+    @property
+    def version(self) -> object:
+        """Changes with the tools that no page offers."""
+        return self._provided.version
+
+    def _fixed_part(self, era: Era, form: ListForm) -> bytes:
         """Return the beginning of a list: the tools that are not of pages."""
-        if form not in self._fixed:
-            self._fixed[form] = msgspec.json.encode([*TOOLS, *self._provided(form)])[:-1]
-        return self._fixed[form]
+        if self._fixed_version != (version := self._provided.version):
+            self._fixed, self._fixed_version = {}, version
+        if (era, form) not in self._fixed:
+            tools = [*TOOLS, *self._provided.definitions(era, form)]
+            self._fixed[era, form] = msgspec.json.encode(tools)[:-1]
+        return self._fixed[era, form]
 
     def listed_bindings(self) -> Mapping[str, ToolBinding]:
         """Return the bindings of the listed names; the same object while they do not change."""
@@ -137,13 +166,13 @@ class Listing:
             if document.allowed_entries
         }
         return (
-            self._fixed_part(PLAIN),
+            self._fixed_part(Era.STATELESS, PLAIN),
             live,
             [(entry.name, entry.origin, entry.tool.digest) for entry in cached],
         )
 
     def _current_edition(self) -> _Edition:
-        key = self._catalog.edition, self._consent.version
+        key = self._catalog.edition, self._consent.version, self._provided.version
         if self._edition is None or self._edition.key != key:
             self._edition = _Edition(key, self._select_tools(), {})
         return self._edition
@@ -151,7 +180,7 @@ class Listing:
     def _format_list(self, shown: _ListedTools, era: Era, form: ListForm) -> bytes:
         rooms = defaultdict[str, int](int)
         """Bytes that a site has taken."""
-        parts = [self._fixed_part(form)]
+        parts = [self._fixed_part(era, form)]
         for document in shown.documents:
             written, taken = document.format_tools(era, MAX_SITE_BYTES - rooms[document.site])
             rooms[document.site] += taken

@@ -34,6 +34,10 @@ class Answer(msgspec.Struct, frozen=True):
     """The page says, by `isError` or by throwing, that the tool has failed."""
     links: Sequence[str] = ()
     """URIs of its resource links."""
+    origin: str = ""
+    """Origin of what a provider passes on; empty: the bridge has made the result."""
+    is_mismatch: bool = False
+    """Its `structuredContent` does not fit the tool's `outputSchema`."""
 
 
 class _Block(msgspec.Struct):

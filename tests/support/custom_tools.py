@@ -18,6 +18,7 @@ from bridge.hub.page_tool import PageTool, read_tools
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.state.tool_cache import SqliteToolStore
@@ -35,7 +36,7 @@ class OwnTools(NoProvider):
         self._runs = runs
         self.names = tuple(runs)
 
-    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
+    def definitions(self, _era: Era, _form: ListForm) -> list[dict[str, Any]]:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in self._runs]
 
     async def run(self, recording: CallRecord, caller: CallObserver) -> Answer:

@@ -1,4 +1,4 @@
-"""Resources and resource templates that mcpb itself offers, as lists show them. Sans-IO."""
+"""Resources and resource templates that no page offers, as lists show them. Sans-IO."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class OwnResource(msgspec.Struct, frozen=True):
     """Bytes; None: unknown."""
     order: str = ""
     """Decides its place in the list before `uri` does."""
+    definition: bytes = b""
+    """The whole entry (JSON) where it has other members than these; empty: it is made of them."""
 
 
 class OwnWatch(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ def format_template(template: OwnResource) -> bytes:
 
 
 def _format(key: str, resource: OwnResource) -> bytes:
+    if resource.definition:
+        return resource.definition
     shown: dict[str, Any] = {key: resource.uri, "name": resource.name}
     if resource.title:
         shown["title"] = resource.title

@@ -18,6 +18,7 @@ from bridge.hub.primitives.own_resource import OwnResource
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router
 from bridge.hub.tool_result import Answer
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver, DiscoveryFinished
 from bridge.mcp_session.mcp_server import McpServer
 from fake_transport import PlayedTransport
@@ -36,7 +37,7 @@ class Album(NoProvider):
 
     names: Container[str] = ()
 
-    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
+    def definitions(self, _era: Era, _form: ListForm) -> list[dict[str, Any]]:
         return []
 
     async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:

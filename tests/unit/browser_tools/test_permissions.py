@@ -16,6 +16,7 @@ from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import make_form
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.server_request import SERVER_REQUEST_S, ClientSupport, ServerRequest
+from bridge.hub.tool_schema import Era
 from bridge.hub.transport import CallObserver
 from bridge.origins import get_origin
 from bridge.state.site_approvals import Approvals
@@ -511,7 +512,7 @@ async def test_read_only_lets_a_session_see_its_tabs_and_take_pictures_but_open_
         assert "policy.read_only is on" in saving
     clicking = await tools.ask_fails("computer", action="left_click", tabId=1, coordinate=[1, 1])
     assert "policy.read_only is on and computer changes something" in clicking
-    listed = {tool["name"] for tool in tools.tools.definitions(ListForm())}
+    listed = {tool["name"] for tool in tools.tools.definitions(Era.STATELESS, ListForm())}
     assert {"tabs_context", "computer", "read_page"} <= listed
     assert not {"navigate", "form_input", "tabs_create_mcp"} & listed
 

@@ -12,6 +12,7 @@ import trio.testing
 
 from bridge.browser_tools.provider import SCAN_INTERVAL_S
 from bridge.browser_tools.tool_runner import CHOOSER_S, IDLE_S
+from bridge.hub.tool_schema import Era
 from fake_tool_client import PlayedTools, own_tab
 from native_host.protocol import wire
 
@@ -47,7 +48,9 @@ async def test_clients_of_claude_in_chrome_are_listed_all_tools_and_other_client
     tools: PlayedTools, client: str, is_listed: bool
 ) -> None:
     tools.session.client = wire.ClientInfo(name=client)
-    listed = {tool["name"] for tool in tools.tools.definitions(tools.tools.form_of(tools.session))}
+    listed = {
+        tool["name"] for tool in tools.tools.definitions(Era.STATELESS, tools.tools.form_of(tools.session))
+    }
     only_theirs = {
         "tabs_context_mcp",
         "tabs_create_mcp",

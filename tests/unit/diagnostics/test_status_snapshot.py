@@ -19,6 +19,7 @@ from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
+from bridge.hub.tool_schema import Era
 from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
@@ -306,7 +307,7 @@ async def test_lines_with_titles_fit_the_terminal(router: Router, transport: Pla
 class WithTools(NoProvider):
     """Offers one browser tool."""
 
-    def definitions(self, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
+    def definitions(self, era: Era, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002
         return [{"name": "navigate"}]
 
 

@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallRecord, FinishedCall, Record
 from bridge.hub.client_session import ListForm, Session
-from bridge.hub.page_call import Outcome
+from bridge.hub.page_call import Outcome, PageResult
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_result import Answer
@@ -41,7 +41,7 @@ class Whistle(NoProvider):
         self.was_cancelled = False
         self.released: list[Session] = []
 
-    def definitions(self, _form: ListForm) -> list[dict[str, Any]]:
+    def definitions(self, _era: Era, _form: ListForm) -> list[dict[str, Any]]:
         return [{"name": "whistle", "description": "Whistles.", "inputSchema": {"type": "object"}}]
 
     async def run(self, _recording: CallRecord, _caller: CallObserver) -> Answer:
@@ -181,7 +181,7 @@ async def test_who_looks_for_pages_tools_is_led_to_the_browser_s_own(nursery: tr
         named = await router.call(SESSION, "call_page_tool", Arguments.of({"name": "navigate"}))
     assert b"mcpb demo" in alone
     assert b"No page offers a tool right now.\\nUse the browser's own: navigate" in connected
-    assert b"navigate is a tool of the browser, not of a page: call it by itself" in named
+    assert b"navigate is not a tool of a page: call it by itself" in named
 
 
 async def test_where_only_another_product_s_extension_is_connected_it_is_said_what_page_tools_need(
@@ -198,3 +198,63 @@ async def test_where_only_another_product_s_extension_is_connected_it_is_said_wh
         transport.connect("h1", hello, wire.Tabs(tabs=[]))
         said = await router.call(SESSION, "list_page_tools", NOTHING)
     assert b"right now.\\nThey need mcpb's own extension.\\nUse the browser's own: navigate" in said
+
+
+class Changing(NoProvider):
+    """A provider whose tools change."""
+
+    def __init__(self, *tools: str) -> None:
+        self.set_tools(*tools)
+
+    def set_tools(self, *tools: str) -> None:
+        self._tools = self.names = self.version = tools
+
+    def definitions(self, _era: Era, _form: ListForm) -> list[dict[str, Any]]:
+        return [{"name": name, "inputSchema": {"type": "object"}} for name in self._tools]
+
+    def prompts(self) -> dict[str, bytes]:
+        return {name: b'{"name":"%b"}' % name.encode() for name in self._tools}
+
+    async def run(self, record: CallRecord, _observer: CallObserver) -> Answer:
+        return Answer(DONE, is_error=False, origin=f"remote:{record.name}")
+
+
+async def names_of(router: Router) -> list[str]:
+    return [tool["name"] for tool in await router.list_tools_decoded(SESSION)]
+
+
+async def test_lists_have_the_tools_of_all_providers_and_follow_their_changes(router: Router) -> None:
+    changing = Changing("first")
+    router.add_provider(changing)
+    told: list[str] = []
+
+    async def tell(kind: str) -> None:
+        told.append(kind)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(router.notify_changes, tell, SESSION)
+        assert {"whistle", "first"} <= {*await names_of(router)}
+        changing.set_tools("second")
+        router.changes.notify()
+        with trio.fail_after(30):
+            while "tools" not in told:
+                await trio.testing.wait_all_tasks_blocked()
+                router.changes.notify()
+        assert {"whistle", "second"} <= {*await names_of(router)}
+        assert "first" not in await names_of(router)
+        nursery.cancel_scope.cancel()
+
+
+async def test_of_two_providers_with_one_name_the_first_has_it(router: Router, whistle: Whistle) -> None:
+    router.add_provider(Changing("whistle"))
+    whistle.may_end.set()
+    with trio.fail_after(30):
+        assert await router.call(SESSION, "whistle", NOTHING) == DONE
+
+
+async def test_a_result_that_a_provider_passes_on_carries_its_origin(router: Router) -> None:
+    router.add_provider(Changing("orders"))
+    outcomes: list[Outcome] = []
+    router.begin(SESSION, "orders", NOTHING, outcomes.append)
+    await trio.testing.wait_all_tasks_blocked()
+    assert outcomes == [PageResult(DONE, "remote:orders")]
