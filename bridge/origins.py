@@ -22,6 +22,8 @@ from native_host.protocol.wire import Tab
 OPAQUE = "null"
 """Origin that browsers report for documents without a site."""
 FILE = "file://"
+REMOTE = "remote:"
+"""Before the name of a remote MCP server, where it stands in the place of an origin."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
@@ -49,6 +51,7 @@ _WRAPPERS = re.compile(r"^((view-source|blob|filesystem):)+", re.IGNORECASE)
 _NEW_TABS = ("chrome://newtab/", "chrome://new-tab-page/", "edge://newtab/")
 """Names that browsers have for a tab that was just opened."""
 _PDF_VIEWER = "chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai/"
+_REMOTE_SERVER = re.compile(r"remote:[a-z0-9-]{1,32}")
 _OF_BROWSER = ("chrome-extension:", "chrome:", "edge:", "brave:", "devtools:")
 
 
@@ -111,6 +114,15 @@ def parse_origin(text: str) -> Origin:
     if not _USUAL_HOST.fullmatch(found.host):
         raise OriginError(f"{found.host} is no host")
     return found
+
+
+def parse_subject(text: str) -> str:
+    """Return the subject of an approval: an origin, or `remote:NAME` for a remote MCP server.
+
+    Raises:
+        OriginError: it is neither; show the text to the user.
+    """
+    return text if _REMOTE_SERVER.fullmatch(text) else str(parse_origin(text))
 
 
 def get_web_origin(url: str) -> str:
@@ -200,6 +212,8 @@ def canonicalize(origin: str) -> str:
 
 def format_origin(origin: str) -> str:
     """Return an origin for a sentence."""
+    if origin.startswith(REMOTE):
+        return f"the remote server {origin.removeprefix(REMOTE)}"
     return "a page of no site" if origin == OPAQUE else origin
 
 

@@ -33,10 +33,11 @@ def _read_origin(_ctx: click.Context, _argument: click.Parameter, origin: str | 
     if origin is None:
         return None
     try:
-        return str(origins.parse_origin(origin))
+        return origins.parse_subject(origin)
     except origins.OriginError as error:
         raise click.BadParameter(
-            f"{origin!r} is not a site: {error}. Write it as https://shop.example."
+            f"{origin!r} is not a site: {error}. Write it as https://shop.example, or remote:NAME for a "
+            "remote server."
         ) from None
 
 
@@ -72,7 +73,8 @@ def allow(
 ) -> None:
     """List, grant or revoke approvals of sites.
 
-    Without WHAT, list the approvals. WHAT is one of these words, or several:
+    Without WHAT, list the approvals. ORIGIN is a site, or remote:NAME for what a remote MCP server asks of
+    clients (sampling, roots). WHAT is one of these words, or several:
 
     \b
     read        read the pages of the site

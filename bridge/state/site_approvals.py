@@ -142,7 +142,7 @@ class Approvals:
         def add_approval(found: Mapping[str, Any]) -> dict[str, Any]:
             changed = dict(found)
             for site in map(origins.canonicalize, sites):
-                key = next((key for key in changed if str(origins.parse_origin(key)) == site), site)
+                key = next((key for key in changed if origins.parse_subject(key) == site), site)
                 others = [each for each in _values_of(changed.get(key, [])) if not _is_replaced(each, new)]
                 changed[key] = _unwrap_single([*others, msgspec.to_builtins(new)])
             return changed
@@ -180,7 +180,7 @@ class Approvals:
                 left = []
                 for each in _values_of(value):
                     approval = msgspec.convert(each, Approval)
-                    is_meant = str(origins.parse_origin(key)) == origins.canonicalize(site)
+                    is_meant = origins.parse_subject(key) == origins.canonicalize(site)
                     is_meant = is_meant and client in (None, approval.only_client)
                     rest = [it for it in approval.granted_actions if word and it not in words]
                     if not is_meant or len(rest) == len(approval.granted_actions):
@@ -245,7 +245,7 @@ class Approvals:
 
     def _parse_site(self, name: str) -> str:
         try:
-            return str(origins.parse_origin(name))
+            return origins.parse_subject(name)
         except origins.OriginError as error:
             raise self._make_error(
                 f'"{name}" is not a site: {error}; write it as https://shop.example'

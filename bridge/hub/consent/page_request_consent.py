@@ -137,5 +137,7 @@ def format_sampling_prompt(session: Session, origin: str, preview: str, more: st
 
 
 def format_page(origin: str) -> str:
-    """Return the page at the begin of a sentence."""
+    """Return the page, or the remote server, at the begin of a sentence."""
+    if origin.startswith(origins.REMOTE):
+        return f"The remote server {origin.removeprefix(origins.REMOTE)}"
     return "A page without an origin" if origin == origins.OPAQUE else single_line(origin, MAX_ORIGIN_CHARS)

@@ -47,7 +47,7 @@ _results = msgspec.json.Decoder(_CompleteResult)
 
 
 def read_completion(payload: bytes) -> bytes:
-    """Return an MCP CompleteResult (JSON) without `_meta` for that of a page's server.
+    """Return an MCP CompleteResult (JSON) without `_meta` for that of the server of a page, or a remote one.
 
     Raises:
         CallError: it is too large or invalid.
@@ -58,7 +58,7 @@ def read_completion(payload: bytes) -> bytes:
     try:
         return encode_completion(_results.decode(payload).completion)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        detail = f"the page's answer is no completion: {describe_problem(error)}"
+        detail = f"the server's answer is no completion: {describe_problem(error)}"
         raise CallError(Code.INTERNAL_ERROR, detail, handed=True) from None
 
 

@@ -75,6 +75,11 @@ def read_message(params: bytes, origin: str) -> LogMessage | None:
     return LogMessage(found.level, f"{site} {own}".rstrip(), _sanitize(bytes(found.data)), site)
 
 
+def severity_of(level: LogLevel) -> int:
+    """Return a number that grows with the severity."""
+    return _SEVERITY[level]
+
+
 def is_wanted(level: LogLevel, least: LogLevel | None) -> bool:
     """Return whether a message of this level is as severe as the least severe level that is wanted."""
     return least is not None and _SEVERITY[level] >= _SEVERITY[least]

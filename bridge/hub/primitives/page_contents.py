@@ -1,9 +1,9 @@
-"""Contents that a page's server returns for `resources/read`: validated, with public URIs, marked."""
+"""Contents that the server of a page returns for `resources/read`, or a remote one: validated, marked."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -11,7 +11,6 @@ from msgspec import Raw
 from bridge.errors import CallError
 from bridge.hub.primitives.page_marks import mark_meta
 from bridge.hub.primitives.page_resource import CONTENT_TYPES, drop_malformed, is_uri
-from bridge.hub.primitives.resource_catalog import ResourceTarget, public_uri
 from bridge.hub.tool_definition import OWN_META
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code
@@ -19,6 +18,29 @@ from native_host.protocol.wire import Code
 MAX_RESOURCE_BYTES = 8 * 1024 * 1024
 """Default of `max_resource_bytes`: what is read ends up in a model."""
 _BASE64 = re.compile(rb'"[A-Za-z0-9+/]*={0,2}"')
+
+
+class ContentSource(Protocol):
+    """What was read, and how its server's URIs are written for clients."""
+
+    @property
+    def own_uri(self) -> str:
+        """The server's own URI."""
+        ...
+
+    @property
+    def public_uri(self) -> str:
+        """As the client named it."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Origin of the page, or the remote server."""
+        ...
+
+    def name_uri(self, own_uri: str) -> str:
+        """Return the public URI of another URI of the server."""
+        ...
 
 
 class _Result(msgspec.Struct):
@@ -29,11 +51,11 @@ _results = msgspec.json.Decoder(_Result)
 _uris = msgspec.json.Decoder(str)
 
 
-def read_contents(payload: bytes, target: ResourceTarget, max_bytes: int) -> bytes:
+def read_contents(payload: bytes, target: ContentSource, max_bytes: int) -> bytes:
     """Return an MCP ReadResourceResult without its `_meta`: `{"contents":[…]}`.
 
     Args:
-        payload: the page's result, as JSON.
+        payload: the server's result, as JSON.
         target: what was read; URIs are written as the client wrote this one.
         max_bytes: of `payload`.
 
@@ -62,11 +84,11 @@ def check_size(result: bytes, max_bytes: int) -> None:
         raise CallError(Code.TOO_LARGE, detail, handed=True)
 
 
-def _mark_content(members: dict[str, Raw], target: ResourceTarget) -> dict[str, Any]:
+def _mark_content(members: dict[str, Raw], target: ContentSource) -> dict[str, Any]:
     _check_content(members)
     own_uri = _uris.decode(members.get("uri", b"null"))
     uri = _known_uri(own_uri, target)
-    meta = mark_meta(members, target.document.origin)
+    meta = mark_meta(members, target.origin)
     if uri != own_uri:
         meta[f"{OWN_META}uri"] = own_uri
     drop_malformed(members, CONTENT_TYPES)
@@ -84,13 +106,13 @@ def _check_content(members: dict[str, Raw]) -> None:
         raise _invalid("the blob of a content is not base64")
 
 
-def _known_uri(own_uri: str, target: ResourceTarget) -> str:
+def _known_uri(own_uri: str, target: ContentSource) -> str:
     """Return a URI of a result as the client knows it: that of its request, else the public one."""
     if own_uri == target.own_uri:
         return target.public_uri
     if not is_uri(own_uri):
         raise _invalid("a content has no valid uri")
-    return public_uri(target.document, own_uri)
+    return target.name_uri(own_uri)
 
 
 def _is_string(raw: Raw) -> bool:
@@ -105,4 +127,4 @@ def _is_base64(raw: Raw) -> bool:
 
 
 def _invalid(why: str) -> CallError:
-    return CallError(Code.INTERNAL_ERROR, f"the page's answer is no resource: {why}", handed=True)
+    return CallError(Code.INTERNAL_ERROR, f"the server's answer is no resource: {why}", handed=True)

@@ -1,4 +1,4 @@
-"""Log messages of pages, by the sessions that have used their documents. Sans-IO.
+"""Log messages of pages and remote servers, by the sessions that have used them. Sans-IO.
 
 A session receives what documents log that it has sent a request to, as long as it may send another one
 without a question to the user, or while one runs. Page servers receive no level: each recipient has its own,
@@ -17,7 +17,15 @@ from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_consent import PageToolConsent
 from bridge.hub.operation import FINISHED, Operation
 from bridge.hub.policy import Policy
-from bridge.hub.primitives.log_message import MESSAGE, LogMessage, LogRecipient, is_wanted, read_message
+from bridge.hub.primitives.log_message import (
+    MESSAGE,
+    LogLevel,
+    LogMessage,
+    LogRecipient,
+    is_wanted,
+    read_message,
+    severity_of,
+)
 from bridge.hub.registry import Browser, Frame, Registry
 from native_host.protocol import wire
 
@@ -34,12 +42,13 @@ _log = logging.getLogger(__name__)
 
 
 class _DocumentKey(msgspec.Struct, frozen=True):
-    """Identity of a document, also after its browser has connected again."""
+    """Identity of a document, also after its browser has connected again; or of a remote server."""
 
     profile: str
-    tab_id: int
-    frame_id: int
-    document_id: str
+    """For a remote server, its origin."""
+    tab_id: int = 0
+    frame_id: int = 0
+    document_id: str = ""
 
 
 class _LoggingDocument(msgspec.Struct, frozen=True):
@@ -116,8 +125,8 @@ class PageLog:
         self._consent = consent
         self._used: dict[str, dict[_DocumentKey, None]] = {}
         """Documents by session, the one that was used last at the end."""
-        self._latest: dict[str, Frame] = {}
-        """The last of them as it was announced."""
+        self._latest: dict[str, Frame | str] = {}
+        """The last of them as it was announced, or the origin of a remote server."""
         self._readers: dict[_Reader, _DocumentKey | None] = {}
         """With the document of the request that each is for; None: it reads all that its session has used."""
 
@@ -132,16 +141,35 @@ class PageLog:
     ) -> Operation:
         """Note that a session uses a document; send a recipient what it logs until cancelled."""
         if self._latest.get(session.id) is not frame:
-            self._note_use(session, browser, frame)
+            self._latest[session.id] = frame
+            self._note_use(session, _key_of(browser, frame.announced))
         if recipient is None and not self._readers:
             return FINISHED  # no session wants messages: most calls end here
         reader = _Reader(self, session, recipient)
         self._readers[reader] = _key_of(browser, frame.announced)
         return reader
 
-    def _note_use(self, session: Session, browser: Browser, frame: Frame) -> None:
-        self._latest[session.id] = frame
-        key = _key_of(browser, frame.announced)
+    def follow_server(self, session: Session, origin: str, recipient: LogRecipient | None) -> Operation:
+        """Note that a session uses a remote server; see `follow`."""
+        if self._latest.get(session.id) != origin:
+            self._latest[session.id] = origin
+            self._note_use(session, _DocumentKey(origin))
+        if recipient is None and not self._readers:
+            return FINISHED
+        reader = _Reader(self, session, recipient)
+        self._readers[reader] = _DocumentKey(origin)
+        return reader
+
+    def least_level(self, session: Session, recipient: LogRecipient | None) -> LogLevel | None:
+        """Return the least severe level that a request or its session wants; None: neither wants messages."""
+        recipients = [recipient]
+        for reader, only in self._readers.items():
+            if only is None and reader.session is session:
+                recipients.append(reader.recipient)
+        levels = [each.level for each in recipients if each is not None and each.level is not None]
+        return min(levels, key=severity_of, default=None)
+
+    def _note_use(self, session: Session, key: _DocumentKey) -> None:
         used = self._used.setdefault(session.id, {})
         used.pop(key, None)
         used[key] = None
@@ -179,6 +207,28 @@ class PageLog:
         for reader in readers:
             reader.send(key, message, now)
 
+    def handle_server_message(
+        self, origin: str, params: bytes, now: float, session: Session | None = None
+    ) -> None:
+        """Pass on what a remote server logs; only to one session if it belongs to a request of that."""
+        if not self._readers:
+            return
+        message = read_message(params, origin)
+        if message is None:
+            _log.debug("a log message of a remote server is not one of MCP")
+            return
+        key = _DocumentKey(origin)
+        for reader in list(self._readers_of(key)):
+            if session in (None, reader.session) and self._is_unpaused(reader.session, origin):
+                reader.send(key, message, now)
+
+    def _is_unpaused(self, session: Session, *of: str) -> bool:
+        try:
+            self._registry.pauses.check(session, *of)
+        except CallError:
+            return False
+        return True
+
     def _find_document(self, host: str, at: wire.FrameAddress) -> _LoggingDocument | None:
         """Return the document with this address; None: it is gone, private or forbidden."""
         browser = self._registry.find_browser(host)
@@ -198,9 +248,7 @@ class PageLog:
         """Return whether the session may use the document now, or has a request that runs in it."""
         if document.tab.owner not in (None, session.id):
             return False
-        try:
-            self._registry.pauses.check(session, *document.origins)
-        except CallError:
+        if not self._is_unpaused(session, *document.origins):
             return False
         return self._consent.is_approved(session, document) or self._is_in_use(session, key)
 

@@ -19,7 +19,7 @@ from bridge.hub.primitives.page_documents import PageDocument
 from bridge.hub.primitives.page_log import PageLog
 from bridge.hub.primitives.page_requests import AskingDocument, PageRequests
 from bridge.hub.primitives.prompt_catalog import PromptCatalog, PromptTarget
-from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget
+from bridge.hub.primitives.resource_catalog import OWN_URIS, ResourceCatalog, ResourceTarget, public_uri
 from bridge.hub.tool_result import BEFORE_PAYLOAD
 from bridge.hub.transport import CallObserver, TabTransport
 from native_host.protocol import wire
@@ -129,9 +129,11 @@ class PageReads:
         record.own_name = target.prompt.name
         params = {"name": target.prompt.name, "arguments": arguments}
         answer = await self._ask(record, target.document, "prompts", "prompts/get", params, observer)
-        from bridge.hub.primitives.prompt_messages import read_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
+        from bridge.hub.primitives.prompt_messages import PromptSource, read_messages  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
 
-        read = partial(read_messages, document=target.document, max_bytes=self._max_bytes())
+        document = target.document
+        source = PromptSource(document.origin, document.shown_origin, partial(public_uri, document))
+        read = partial(read_messages, source=source, max_bytes=self._max_bytes())
         return _read_executed(answer, target.document, read)
 
     async def complete(

@@ -1,6 +1,6 @@
-"""Requests of pages to the MCP client of the call that runs in them: sampling, roots, elicitation.
+"""Requests of pages, and of remote servers, to the MCP client of a call: sampling, roots, elicitation.
 
-A page never chooses whom it asks: its request goes to the client of the one call that runs in its frame.
+They never choose whom they ask: a request goes to the client of the one call that runs there.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ _log = logging.getLogger(__name__)
 
 
 class AskingDocument(msgspec.Struct, frozen=True):
-    """Document that a call runs in, as its requests name it."""
+    """Document that a call runs in, or remote server, as its requests name it."""
 
     host: str
+    """Native host of its browser; empty for a remote server."""
     tab_id: int
     frame_id: int
     document_id: str
@@ -99,6 +100,11 @@ class PageRequests:
             key = event.host, found.tab_id, found.frame_id, found.document_id, own_id
             if notify := self._opened.pop(key, None):
                 notify()
+
+    def handle_completion(self, document: AskingDocument, own_id: str) -> None:
+        """Notify the client that asked for it of the end of an elicitation in the mode `url`."""
+        if notify := self._opened.pop((*_address_of(document), own_id), None):
+            notify()
 
     async def send(
         self, observer: CallObserver, session: Session, document: AskingDocument, request: ServerRequest
@@ -163,12 +169,13 @@ class PageRequests:
         self._check_site(session, document)
         self._check_budget(document, tokens)
         self._budget.spend(origins.canonicalize(document.origin), tokens, self._now())
-        params = sampling.for_client(_format_site(document), self._settings.max_tokens)
+        params = sampling.for_client(_format_sender(document), self._settings.max_tokens)
         return await observer.on_request(wire.PageRequest(method=SAMPLING, params=params))
 
     def _check_site(self, session: Session, document: AskingDocument) -> None:
         """Check the user's policy and pauses. Raises a CallError if the session may not use the page now."""
-        for origin in filter(None, (document.origin, document.tab_origin)):
+        is_remote = document.origin.startswith(origins.REMOTE)  # rules about sites are not about servers
+        for origin in () if is_remote else filter(None, (document.origin, document.tab_origin)):
             if refusal := self._policy.origin_refusal(origin):
                 detail = "the user does not allow this site"  # a page must not learn the rule
                 raise CallError(Code.NOT_ALLOWED, detail, handed=False, logged=refusal)
@@ -209,8 +216,7 @@ class PageRequests:
         message = f"{format_page(document.origin)} asks you to open {url} . It says: {said}"
         public_id = secrets.token_urlsafe(16) if observer.on_elicited else ""
         marked = msgspec.structs.replace(request, message=message, url=url, elicitation_id=public_id)
-        at = document.host, document.tab_id, document.frame_id, document.document_id
-        key = (*at, request.elicitation_id)
+        key = (*_address_of(document), request.elicitation_id)
         if observer.on_elicited and request.elicitation_id:
             self._expect_completion(key, partial(observer.on_elicited, public_id))
         result = b""
@@ -225,6 +231,10 @@ class PageRequests:
         self._opened[key] = notify
         if len(self._opened) > _MAX_OPENED:
             del self._opened[next(iter(self._opened))]
+
+
+def _address_of(document: AskingDocument) -> tuple[str, int, int, str]:
+    return document.host, document.tab_id, document.frame_id, document.document_id
 
 
 class _Action(msgspec.Struct):
@@ -248,8 +258,10 @@ def _describe_request(request: ServerRequest) -> tuple[str, CallKind]:
     return SAMPLING, "sampling"
 
 
-def _format_site(document: AskingDocument) -> str:
-    return "without an origin" if document.origin == origins.OPAQUE else f"at {document.origin}"
+def _format_sender(document: AskingDocument) -> str:
+    if document.origin == origins.OPAQUE or document.origin.startswith(origins.REMOTE):
+        return format_page(document.origin)
+    return f"The web page at {document.origin}"
 
 
 def _check_url(url: str) -> str:

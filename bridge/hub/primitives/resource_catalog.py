@@ -40,6 +40,15 @@ class ResourceTarget(msgspec.Struct, frozen=True):
     public_uri: str
     """As the client named it."""
 
+    @property
+    def origin(self) -> str:
+        """Origin of the page."""
+        return self.document.origin
+
+    def name_uri(self, own_uri: str) -> str:
+        """Return the public URI of another URI of the page."""
+        return public_uri(self.document, own_uri)
+
 
 class _DocumentList(msgspec.Struct, frozen=True):
     """Entries of a document for clients, and what they were made of."""

@@ -64,13 +64,13 @@ class PageSamplingRequest:
         """Return the tokens that the request may cost: its size, and the longest response that is allowed."""
         return self._size_tokens + min(self._max_tokens, limit)
 
-    def for_client(self, site: str, limit: int) -> Raw:
-        """Return the params for the client (JSON): they name the site, and allow at most `limit` tokens."""
+    def for_client(self, sender: str, limit: int) -> Raw:
+        """Return the params for the client (JSON): they name the sender, and allow at most `limit` tokens."""
         # A line break is whitespace here, and would end the line of a client on stdio.
         given = self._raw.replace(b"\n", b" ").replace(b"\r", b" ")
         params: dict[str, Any] = msgspec.json.decode(given, type=dict[str, Raw])
         system = msgspec.json.decode(params.pop("systemPrompt", b"null"))
-        sentence = f"The web page {site} asks for this completion through mcpb; all other text is the page's."
+        sentence = f"{sender} asks for this completion through mcpb; all other text is not the user's."
         params["systemPrompt"] = f"{sentence}\n\n{system}" if system else sentence
         params["includeContext"] = "none"
         params["maxTokens"] = min(self._max_tokens, limit)

@@ -232,7 +232,7 @@ async def test_a_hollow_prompt_is_an_error_and_a_read_without_an_end_delays_no_o
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.read_resource, uri_of(chain, "x:never"))
         await page.wait_until("asked.includes('x:never')")
-        with pytest.raises(MCPError, match="the page's answer is no prompt"):
+        with pytest.raises(MCPError, match="the server's answer is no prompt"):
             await client.get_prompt(prompt_of(chain, "hollow"))
         got = await client.get_prompt(prompt_of(chain, "good"))
         assert len(got.messages) == 2

@@ -142,7 +142,7 @@ async def test_failures_are_errors_in_the_words_of_the_page_or_ours(
     await until_offered(client, f"{prefix}empty")
     for name, said in (
         ("rejects", f"{chain.pages}: out of paper"),
-        ("empty", "the page's answer is no prompt: it has 0 messages"),
+        ("empty", "the server's answer is no prompt: it has 0 messages"),
         ("nope", "This prompt or template does not exist"),
     ):
         with pytest.raises(MCPError, match=said):

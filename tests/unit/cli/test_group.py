@@ -124,3 +124,11 @@ def test_a_broken_file_is_named(mcpb_home: Path) -> None:
     done = allow()
     assert done.exit_code == 1
     assert "it is not an object" in done.output
+
+
+def test_a_remote_server_is_approved_by_its_name(mcpb_home: Path) -> None:
+    assert allow("remote:orders", "sampling").exit_code == 0
+    assert Approvals(mcpb_home / "state").has("remote:orders", "sampling", "any client")
+    assert "remote:orders  sampling" in allow().output
+    assert allow("remote:orders", "--revoke").exit_code == 0
+    assert allow("remote:Orders_2", "sampling").exit_code == 2

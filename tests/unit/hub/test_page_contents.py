@@ -91,12 +91,12 @@ def test_an_invalid_answer_is_an_error_of_the_page(contents: list[Any]) -> None:
     with pytest.raises(CallError) as raised:
         read(*contents)
     assert raised.value.code == Code.INTERNAL_ERROR
-    assert "the page's answer is no resource" in raised.value.detail
+    assert "the server's answer is no resource" in raised.value.detail
 
 
 @pytest.mark.parametrize("payload", [b"null", b"7", b"[]", b"{}", b'{"contents": {}}', b'{"contents": null}'])
 def test_an_answer_without_contents_is_one_too(payload: bytes) -> None:
-    with pytest.raises(CallError, match="the page's answer is no resource"):
+    with pytest.raises(CallError, match="the server's answer is no resource"):
         read_contents(payload, target(), 1000)
 
 

@@ -1,13 +1,15 @@
 """What a page answers to `prompts/get`: validated, marked, and behind a message that states its origin."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from bridge.errors import CallError
 from bridge.hub.primitives.completion import read_completion
-from bridge.hub.primitives.prompt_messages import read_messages
+from bridge.hub.primitives.prompt_messages import PromptSource, read_messages
+from bridge.hub.primitives.resource_catalog import public_uri
 from fake_transport import tab
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -19,8 +21,9 @@ TEXT = {"type": "text", "text": "Pay now."}
 
 def read(result: Any, max_bytes: int = 10_000) -> dict[str, Any]:
     (document,) = Pages(wire.Tabs(tabs=[tab(1)]), page(1, {"name": "pay"})).documents.documents()
+    source = PromptSource(document.origin, document.shown_origin, partial(public_uri, document))
     payload = json.dumps(result).encode()
-    shown: dict[str, Any] = json.loads(read_messages(payload, document, max_bytes))
+    shown: dict[str, Any] = json.loads(read_messages(payload, source, max_bytes))
     return shown
 
 
@@ -94,7 +97,7 @@ def test_a_page_cannot_imitate_the_marks() -> None:
     ],
 )
 def test_an_invalid_result_is_an_error_of_the_page(result: Any) -> None:
-    with pytest.raises(CallError, match="the page's answer is no prompt") as caught:
+    with pytest.raises(CallError, match="the server's answer is no prompt") as caught:
         read(result)
     assert caught.value.code == Code.INTERNAL_ERROR
 
@@ -131,5 +134,5 @@ def test_a_completion_of_more_than_64_kib_is_rejected_with_its_size() -> None:
 
 @pytest.mark.parametrize("result", [{}, {"completion": {}}, {"completion": {"values": [1]}}, []])
 def test_an_invalid_completion_is_an_error_of_the_page(result: Any) -> None:
-    with pytest.raises(CallError, match="the page's answer is no completion"):
+    with pytest.raises(CallError, match="the server's answer is no completion"):
         read_completion(json.dumps(result).encode())
