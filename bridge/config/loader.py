@@ -18,8 +18,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from bridge.config import toml_text
+from bridge.config.remote_settings import RemoteSettings, find_secret, is_server_name
 from bridge.config.restrictions import is_allowed
-from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings, SettingError
+from bridge.config.setting_error import SettingError
+from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
@@ -37,6 +39,16 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "pages": PageSettings,
     "existing_channel": ChannelSettings,
 }
+_ENTRIES: dict[str, type[msgspec.Struct]] = {
+    "policy.tools": ToolRule,
+    "pages.sites": PageSite,
+    "remote": RemoteSettings,
+}
+"""Arrays of tables."""
+_SHOWN_OF_REMOTE = {"name", "insecure", "watch", "timeout_s", "prefix", "enabled"}
+"""Keys of `[[remote]]` whose values messages show; the others may have secrets."""
+_FILE_ONLY = {*_TABLES, "remote"}
+"""Keys of the file that no variable `MCPB_<KEY>` replaces."""
 _REPLACED = {"http.close_tabs": "browser.close_tabs"}
 """Older keys, and the keys that replace them."""
 _VARIABLES_OF_HTTP = {
@@ -60,6 +72,7 @@ LIVE_KEYS = frozenset(
         "policy",
         "browser",
         "pages",
+        "remote",
     }
 )
 """Keys and tables that running clients apply when the file changes.
@@ -80,7 +93,8 @@ class ConfigError(UnusableFileError):
 def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the configuration in `home`; `MCPB_<KEY>` in the environment overrides a key of the file.
 
-    A key of a table is overridden by `MCPB_<TABLE>_<KEY>`; [policy] is read from the file alone.
+    A key of a table is overridden by `MCPB_<TABLE>_<KEY>`; [policy] and [[remote]] are read from the file
+    alone.
     A variable that would loosen a restriction of the file is ignored, with one warning in the log.
 
     Raises:
@@ -88,16 +102,8 @@ def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """
     path = HomeLayout(home).config
     content, found = _parse_file(path)
-    try:
-        _refuse_unknown_keys(found)
-        config = msgspec.convert(found, Config)
-    except _UnknownKeyError as error:
-        key, text = error.args
-        raise ConfigError(path, f"{text}{_at_line(content, key)}") from None
-    except msgspec.ValidationError as error:
-        key, text = _explain_error(error, found)
-        raise ConfigError(path, f"{key}{text}{_at_line(content, key)}") from None
-    variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _TABLES}
+    config = _convert(path, content, found)
+    variables = {f"MCPB_{key.upper()}": key for key in Config.__struct_fields__ if key not in _FILE_ONLY}
     given = _Environment(environ, found)
     http = given.override_settings(config.http, _VARIABLES_OF_HTTP, "http")
     browser = given.override_settings(config.browser, _VARIABLES_OF_BROWSER, "browser")
@@ -108,6 +114,19 @@ def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     channel = given.override_settings(config.existing_channel, _VARIABLES_OF_CHANNEL, "existing_channel")
     whole = given.override_settings(config, variables)
     return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
+
+
+def check_content(path: Path, content: bytes) -> Config:
+    """Return the configuration that a text for the file means, without the environment.
+
+    Raises:
+        ConfigError: the text cannot be used; do not write it.
+    """
+    try:
+        found = toml_text.parse_toml(path, content)
+    except PrivateFileError as error:
+        raise ConfigError.wrap(error) from error
+    return _convert(path, content, found)
 
 
 def file_identity(home: Path) -> tuple[object, ...]:
@@ -151,10 +170,28 @@ def _parse_file(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _reject_token(path: Path, found: dict[str, Any]) -> None:
-    """Reject an access token in a file that other users can read."""
+    """Reject an access token, or a secret of a remote server, in a file that other users can read."""
+    command = f"chmod go-r {shlex.quote(str(path))}"
     if isinstance(http := found.get("http"), dict) and http.get(_HIDDEN):
-        reason = f"has http.{_HIDDEN} and others can read it: write another one"
-        raise PrivateFileError(path, reason, f"chmod go-r {shlex.quote(str(path))}")
+        raise PrivateFileError(path, f"has http.{_HIDDEN} and others can read it: write another one", command)
+    servers = found.get("remote")
+    for number, server in enumerate(servers if isinstance(servers, list) else []):
+        if isinstance(server, dict) and (key := find_secret(server)):
+            place = _name_place(found, f"remote[{number}].{key}")
+            raise PrivateFileError(path, f"has {place}, which others can read: replace the secret", command)
+
+
+def _convert(path: Path, content: bytes, found: dict[str, Any]) -> Config:
+    """Check and convert the parsed file. Raises ConfigError."""
+    try:
+        _refuse_unknown_keys(found)
+        return msgspec.convert(found, Config)
+    except _UnknownKeyError as error:
+        key, text = error.args
+        raise ConfigError(path, f"{text}{_at_line(content, key)}") from None
+    except msgspec.ValidationError as error:
+        key, text = _explain_error(error, found)
+        raise ConfigError(path, f"{_name_place(found, key)}{text}{_at_line(content, key)}") from None
 
 
 def _at_line(content: bytes, key: str) -> str:
@@ -173,7 +210,8 @@ def _refuse_unknown_keys(found: dict[str, Any]) -> None:
     for place, table, shape in _known_tables(found):
         for key in table:
             if key not in shape.__struct_fields__:
-                where = f" in [{place}]" if place in _TABLES else f" in {place}" if place else ""
+                shown = f"[{place}]" if place in _TABLES else _name_place(found, place)
+                where = f" in {shown}" if place else ""
                 text = f"there is no key {key}{where}{_suggest_table(key, shape)}"
                 raise _UnknownKeyError(f"{place}.{key}".lstrip("."), text)
 
@@ -184,12 +222,25 @@ def _known_tables(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], 
     for name, shape in _TABLES.items():
         if isinstance(table := found.get(name), dict):
             yield name, table, shape
-    for name, key, entry in (("policy", "tools", ToolRule), ("pages", "sites", PageSite)):
-        table = found.get(name)
+    for place, entry in _ENTRIES.items():
+        name, _, key = place.rpartition(".")
+        table = found.get(name) if name else found
         entries = table.get(key) if isinstance(table, dict) else None
         for index, each in enumerate(entries if isinstance(entries, list) else []):
             if isinstance(each, dict):
-                yield f"{name}.{key}[{index}]", each, entry
+                yield f"{place}[{index}]", each, entry
+
+
+def _name_place(found: dict[str, Any], place: str) -> str:
+    """Return a key as messages name it: `remote orders: url` for `remote[2].url`, else as it is."""
+    entry = re.fullmatch(r"remote\[(\d+)\]\.?(.*)", place)
+    if entry is None:
+        return place
+    server = found["remote"][int(entry[1])]
+    name = server.get("name") if isinstance(server, dict) else None
+    if not isinstance(name, str) or not is_server_name(name):
+        return place
+    return f"remote {name}: {entry[2]}" if entry[2] else f"remote {name}"
 
 
 def _suggest_table(key: str, shape: type[msgspec.Struct]) -> str:
@@ -200,6 +251,8 @@ def _suggest_table(key: str, shape: type[msgspec.Struct]) -> str:
     for name, table in _TABLES.items():
         if key in table.__struct_fields__:
             return f"; write it below [{name}]"
+    if key in RemoteSettings.__struct_fields__:
+        return "; write it below a [[remote]]"
     from difflib import get_close_matches  # noqa: PLC0415  (docs/DEVELOPMENT.md, "Cold start")
 
     near = get_close_matches(key, shape.__struct_fields__, n=1, cutoff=0.5)
@@ -219,13 +272,16 @@ def _explain_error(error: msgspec.ValidationError, found: dict[str, Any]) -> tup
         return key, f": {describe_rule(problem, is_toml=True)}"
     if problem.kind is ProblemKind.OTHER:
         if isinstance(cause := error.__cause__, SettingError):
-            return f"{key}.{cause.key}", f": {cause.reason}"
+            return f"{key}.{cause.key}".lstrip("."), f": {cause.reason}"
         return key, f": {problem.expected}"
     value = _value_at(found, key)
-    is_hidden = _HIDDEN in f"{key} {value!r}"
+    entry = re.fullmatch(r"remote\b(?:\[\d+\]\.)?(.*)", key)
+    is_hidden = entry[1] not in _SHOWN_OF_REMOTE if entry else _HIDDEN in f"{key} {value!r}"
     given = f" = {'…' if is_hidden else _format_value(value)}"
     if replacement := _REPLACED.get(key):
         return key, f"{given}: write {replacement}, which replaces this key"
+    if key == "remote" and problem.kind is ProblemKind.TYPE:
+        return key, ": write [[remote]], and below it the keys of one server, such as name"
     if key in _TABLES:
         return key, f"{given}: write [{key}], and below it its keys, such as {_keys_of(key)[0]}"
     if problem.kind is ProblemKind.TYPE and (choices := _format_choices(key)):
@@ -246,7 +302,7 @@ def _format_choices(key: str) -> str:
     if not name:
         shape, name = Config, table
     else:
-        shape = PageSite if name.startswith("sites.") else _TABLES[table]
+        shape = PageSite if name.startswith("sites.") else {**_TABLES, **_ENTRIES}[table]
     kind = get_type_hints(shape).get(name.removeprefix("sites."))
     kinds = [kind, *get_args(kind)]
     words = [f'"{word}"' for member in kinds if get_origin(member) is Literal for word in get_args(member)]

@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from bridge import origins
+from bridge.config.remote_settings import RemoteSettings, check_servers
+from bridge.config.setting_error import SettingError
 from bridge.hub.client_session import ToolSet
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import PolicyRules
@@ -30,16 +32,6 @@ ANY_PORT = ":*"
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """Format of a bearer token that a client can send (RFC 6750, section 2.1)."""
-
-
-class SettingError(ValueError):
-    """A key has a value that its type allows and its table does not."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        """Name the key in its table, and how to write the value."""
-        super().__init__(f"{key}: {reason}")
-        self.key = key
-        self.reason = reason
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +190,11 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All of config.toml; what is not set has its default."""
+    """All of config.toml; what is not set has its default.
+
+    Raises:
+        SettingError: the remote servers cannot be combined.
+    """
 
     call_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = CALL_S
     max_name: Annotated[int, msgspec.Meta(ge=MIN_NAME, le=128)] | Literal["auto"] = "auto"
@@ -218,3 +214,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     browser: BrowserSettings = BrowserSettings()
     pages: PageSettings = PageSettings()
     existing_channel: ChannelSettings = ChannelSettings()
+    remote: tuple[RemoteSettings, ...] = ()
+    """Remote MCP servers, in the order of the file."""
+
+    def __post_init__(self) -> None:
+        check_servers(self.remote)

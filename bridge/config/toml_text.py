@@ -41,6 +41,7 @@ def line_of(content: bytes, key: str) -> int | None:
     """
     if b'"""' in content or b"'''" in content:
         return None
+    key = key.partition("[...]")[0]
     table, heads = "", Counter[str]()
     for number, line in enumerate(content.split(b"\n"), 1):
         if not (found := _STATEMENT.match(line)):
@@ -50,6 +51,8 @@ def line_of(content: bytes, key: str) -> int | None:
             if found["head"] == b"[[":
                 heads[table] += 1
                 table = f"{table}[{heads[table] - 1}]"
+            elif array := next((name for name in heads if table.startswith(f"{name}.")), ""):
+                table = f"{array}[{heads[array] - 1}]{table.removeprefix(array)}"
             if key == table:
                 return number
         else:

@@ -39,7 +39,8 @@ FIRST_ANSWERS = """
 bridge: app cli errors origins
 bridge.browser_tools: browser_resources builtin_prompts own_prompts provider tool_definitions
 bridge.cli: bridge group
-bridge.config: loader prompt_files reload restrictions settings shortcuts_file toml_text
+bridge.config: loader prompt_files reload remote_settings restrictions setting_error settings
+bridge.config: shortcuts_file toml_text
 bridge.frontends: stdio
 bridge.hub: admission argument_validation audit_records cached_tools catalog catalog_entries
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers

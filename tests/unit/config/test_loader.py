@@ -12,13 +12,14 @@ import pytest
 
 from bridge.config import loader
 from bridge.config.loader import ConfigError, read_config
+from bridge.config.remote_settings import RemoteSettings
 from bridge.config.restrictions import ALWAYS_RESTRICTED, RESTRICTIONS, UNRESTRICTED
 from bridge.config.settings import BrowserSettings, ChannelSettings, Config, HttpSettings
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from native_host.system.private_files import MAX_BYTES
 
-TABLES = {"policy", "http", "browser", "pages", "existing_channel"}
+TABLES = {"policy", "http", "browser", "pages", "existing_channel", "remote"}
 DOCUMENT = (Path(__file__).parents[3] / "docs/CONFIGURATION.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
 
@@ -431,6 +432,8 @@ def test_other_variables_of_ours_and_empty_ones_are_none_of_its_business(tmp_pat
         "MCPB_LOG": "wire",
         "MCPB_POLICY": "{}",
         "MCPB_HTTP": "{}",
+        "MCPB_REMOTE": "[]",
+        "MCPB_REMOTE_URL": "https://attacker.example",
         "MCPB_HTTP_AUTH": "same-user",
         "MCPB_MAX_NAME": "",
     }
@@ -480,18 +483,29 @@ def test_the_document_names_every_key_and_no_other() -> None:
     ours |= keys_of(BrowserSettings, "browser.") | keys_of(ChannelSettings, "existing_channel.")
     ours |= keys_of(PageSettings, "pages.") | keys_of(PageSite, "pages.sites.")
     ours |= keys_of(PolicyRules, "policy.") | keys_of(ToolRule, "policy.tools.")
+    ours |= keys_of(RemoteSettings, "remote.") | {"remote"}
     assert set(documented()) == ours
 
 
 def test_the_document_has_the_right_defaults() -> None:
     found = {
-        key: value for key, value in documented().items() if not key.startswith(("policy.", "pages.sites"))
+        key: value
+        for key, value in documented().items()
+        if not key.startswith(("policy.", "pages.sites", "remote"))
     }
     whole = "\n".join(f"{key} = {value}" for key, value in found.items())
     assert msgspec.convert(tomllib.loads(whole), Config) == Config()
     keys = keys_of(HttpSettings) | keys_of(BrowserSettings, "b.") | keys_of(ChannelSettings, "c.")
     keys |= keys_of(PageSettings, "p.") - {"p.sites"}
     assert len(found) == len(keys_of(Config) - TABLES) + len(keys)
+
+
+def test_the_document_has_the_right_defaults_of_a_remote_server() -> None:
+    found = {key: value for key, value in documented().items() if key.startswith("remote.")}
+    assert found.pop("remote.name") == "required"
+    entry = tomllib.loads("\n".join(f"{key} = {value}" for key, value in found.items()))["remote"]
+    whole = {"name": "orders", **entry, "url": "https://orders.example/mcp"}
+    assert msgspec.convert(whole, RemoteSettings) == RemoteSettings(name="orders", url=whole["url"])
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -562,7 +576,9 @@ def nothing_warned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settable_keys() -> set[str]:
     """The keys that have a variable."""
-    keys = {key for key in Config.__struct_fields__ if key not in {*TABLES_CONFIG, "policy", "pages"}}
+    keys = {
+        key for key in Config.__struct_fields__ if key not in {*TABLES_CONFIG, "policy", "pages", "remote"}
+    }
     for table in TABLES_CONFIG:
         shape = type(getattr(Config(), table))
         keys |= {f"{table}.{key}" for key in shape.__struct_fields__}
