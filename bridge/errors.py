@@ -19,7 +19,14 @@ class CallError(Exception):
     """A call failed. `handed` is False only when nothing can have reached the page."""
 
     def __init__(
-        self, code: int, detail: str = "", *, handed: bool, then: str = "", logged: str | None = None
+        self,
+        code: int,
+        detail: str = "",
+        *,
+        handed: bool,
+        then: str = "",
+        logged: str | None = None,
+        what: str = "",
     ) -> None:
         """Describe a failed call.
 
@@ -29,12 +36,14 @@ class CallError(Exception):
             handed: whether the page may have got the call.
             then: what to do next, where that is not what it usually is.
             logged: replaces `detail` in the audit log, for a `detail` that may quote a value of an argument.
+            what: what happened, where that is not what the code usually means.
         """
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.handed = handed
         self.then = then
+        self.what = what
         self._logged = logged
 
     @property
@@ -127,7 +136,7 @@ def format_error(error: CallError) -> str:
     words = _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
     stop = "" if detail.endswith("?") else "."
-    return f"{words.what}{detail}{stop} {has_run} {error.then or _name_command(words.then)}"
+    return f"{error.what or words.what}{detail}{stop} {has_run} {error.then or _name_command(words.then)}"
 
 
 def format_request_error(error: CallError) -> str:
@@ -138,7 +147,7 @@ def format_request_error(error: CallError) -> str:
         return f"{paused_sentence(error.detail)} {error.then or _resume(error.detail)}"
     words = _REQUEST_WORDS.get(error.code) or _WORDS.get(error.code, _OTHER)
     detail = f": {_one_line(error.detail)}" if error.detail else ""
-    return f"{words.what}{detail}. {error.then or _name_command(words.then)}"
+    return f"{error.what or words.what}{detail}. {error.then or _name_command(words.then)}"
 
 
 def _resume(site: str) -> str:

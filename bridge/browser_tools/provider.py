@@ -160,7 +160,7 @@ class BrowserTools:
 
     def resources(self, session: Session) -> list[OwnResource]:
         """See `Provider`."""
-        always = [resource for resource in browser_resources.FIXED if self.defines(resource.uri)]
+        always = [resource for resource in browser_resources.FIXED if self.defines(session, resource.uri)]
         if not self._settings.enabled:
             return always
         of_tabs = browser_resources.tab_resources(self._router.registry.browsers(), session)
@@ -223,7 +223,7 @@ class BrowserTools:
         """See `Provider`."""
         return browser_resources.tab_names(self._router.registry.browsers(), session)
 
-    def defines(self, uri: str) -> bool:
+    def defines(self, session: Session, uri: str) -> bool:  # noqa: ARG002
         """See `Provider`."""
         if uri in (browser_resources.STATUS, browser_resources.CALLS):
             return True

@@ -103,7 +103,7 @@ class CommandCalls:
         outcome = await wait_outcome(begin_read)
         if isinstance(outcome, NotOfferedError):
             message = f"There is no resource {request.uri!r}."
-            if not self._router.is_own_resource(request.uri):
+            if not self._router.is_own_resource(self._session, request.uri):
                 then = self._missing_browser() or f"To see what there is, run: {format_command('resources')}"
                 message = f"{message} {then}"
             return Rejection(message=message)

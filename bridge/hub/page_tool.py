@@ -86,8 +86,8 @@ class PageTool(msgspec.Struct, frozen=True):
         return self.is_for_handshakes or era is Era.STATELESS
 
 
-class _NotAToolError(ValueError):
-    pass
+class NotAToolError(ValueError):
+    """A definition is not an MCP Tool; the text says why, and may quote its page."""
 
 
 def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> list[PageTool]:
@@ -101,8 +101,8 @@ def read_tools(announced: wire.FrameTools, known: Sequence[PageTool] = ()) -> li
     for given in announced.tools[:MAX_TOOLS]:
         raw = bytes(given)
         try:
-            tool = known_by_definition.get(raw) or _read_tool(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _NotAToolError) as error:
+            tool = known_by_definition.get(raw) or read_tool(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotAToolError) as error:
             complaints.append(single_line(describe_problem(error), 2 * _MAX_SAID))
             continue
         if tool.name in tools:
@@ -133,24 +133,30 @@ def _name_unfit(origin: str, tools: Iterable[PageTool]) -> None:
         )
 
 
-def _read_tool(raw: bytes) -> PageTool:
+def read_tool(raw: bytes) -> PageTool:
+    """Return the tool with this definition (JSON).
+
+    Raises:
+        NotAToolError: it is not an MCP Tool.
+        msgspec.DecodeError, UnicodeDecodeError, RecursionError: it is not a JSON object.
+    """
     found = _definitions.decode(raw)
     name = found.get("name")
     if not isinstance(name, str) or not name:
-        raise _NotAToolError("it has no name")
+        raise NotAToolError("it has no name")
     said = single_line(name, _MAX_SAID)
     if not isinstance(found.get("description"), str | None):
-        raise _NotAToolError(f"the description of {said!r} is no text")
+        raise NotAToolError(f"the description of {said!r} is no text")
     schema = found.get("inputSchema")
     if schema is None:
         schema = {}
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise _NotAToolError(f"the inputSchema of {said!r} does not describe an object")
+        raise NotAToolError(f"the inputSchema of {said!r} does not describe an object")
     found["inputSchema"] = {"type": "object", **schema}
     if fault := tool_schema.find_fault(found):
-        raise _NotAToolError(f"{said!r}: {fault}")
+        raise NotAToolError(f"{said!r}: {fault}")
     if _is_deep(raw, found):
-        raise _NotAToolError(f"{said!r} is nested more than {wire.MAX_DEPTH} deep")
+        raise NotAToolError(f"{said!r} is nested more than {wire.MAX_DEPTH} deep")
     return PageTool.of(name, found, _in_one_line(raw))
 
 

@@ -79,8 +79,8 @@ class Provider(Protocol):
         """Return the resource templates, which are those of every session."""
         ...
 
-    def defines(self, uri: str) -> bool:
-        """Return whether a URI is for `read`."""
+    def defines(self, session: Session, uri: str) -> bool:
+        """Return whether a URI of a session is for `read`."""
         ...
 
     async def read(self, record: CallRecord, uri: str, observer: CallObserver) -> bytes:
@@ -161,7 +161,7 @@ class NoProvider:
         """See `Provider`."""
         return ()
 
-    def defines(self, uri: str) -> bool:  # noqa: ARG002
+    def defines(self, session: Session, uri: str) -> bool:  # noqa: ARG002
         """See `Provider`."""
         return False
 
@@ -266,9 +266,9 @@ class Providers:
         for provider in self._all:
             yield from provider.templates()
 
-    def find_resource(self, uri: str) -> Provider | None:
+    def find_resource(self, session: Session, uri: str) -> Provider | None:
         """Return the provider of a resource, which may be gone; None: a page may have it."""
-        return next((provider for provider in self._all if provider.defines(uri)), None)
+        return next((provider for provider in self._all if provider.defines(session, uri)), None)
 
     def prompts(self) -> Mapping[str, bytes]:
         """See `Provider`."""

@@ -451,9 +451,9 @@ class Router:
         offering = (document for document in self.documents.documents() if document.offers(what))
         return next((document for document in offering if document not in listed), None)
 
-    def is_own_resource(self, uri: str) -> bool:
+    def is_own_resource(self, session: Session, uri: str) -> bool:
         """Return whether a URI is that of a resource that no page offers; it may be gone."""
-        return self._providers.find_resource(uri) is not None
+        return self._providers.find_resource(session, uri) is not None
 
     def _listed_documents(self, what: Primitive) -> list[PageDocument]:
         if not self.consent.uses(what):
@@ -574,7 +574,7 @@ class Router:
         """Subscribe a session to a resource: as `begin_read`; the outcome is an empty result or the error."""
 
         async def subscribe(record: CallRecord, observer: CallObserver) -> Answer:
-            if provider := self._providers.find_resource(uri):
+            if provider := self._providers.find_resource(session, uri):
                 await provider.admit_watch(record, uri, observer)
                 await self.subscriptions.subscribe_own(session, uri, tell)
             else:
@@ -586,7 +586,7 @@ class Router:
         )
 
     def _watch_own(self, session: Session, uri: str, tell: Callable[[], None]) -> OwnWatch | None:
-        provider = self._providers.find_resource(uri)
+        provider = self._providers.find_resource(session, uri)
         return provider.watch(session, uri, tell) if provider else None
 
     def listen(
@@ -679,7 +679,7 @@ class Router:
 
     async def _read(self, record: CallRecord, observer: CallObserver, uri: str) -> bytes:
         """Return an MCP ReadResourceResult without its `_meta` (JSON). Raises as `PageReads.read`."""
-        provider = self._providers.find_resource(uri)
+        provider = self._providers.find_resource(record.session, uri)
         if provider is None:
             return await self._reads.read(record, uri, observer)
         result = await provider.read(record, uri, observer)

@@ -74,7 +74,7 @@ def read_prompts(announced: wire.FrameTools, known: Sequence[PagePrompt] = ()) -
     for each in announced.prompts[:MAX_ENTRIES]:
         raw = bytes(each)
         try:
-            prompt = known_by_definition.get(raw) or _read_prompt(raw)
+            prompt = known_by_definition.get(raw) or read_prompt(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
             complaints.append(single_line(describe_problem(error), 2 * _MAX_SAID))
             continue
@@ -87,7 +87,8 @@ def read_prompts(announced: wire.FrameTools, known: Sequence[PagePrompt] = ()) -
     return list(prompts.values())
 
 
-def _read_prompt(raw: bytes) -> PagePrompt:
+def read_prompt(raw: bytes) -> PagePrompt:
+    """Return the prompt with this definition (JSON). Raises as `page_resource.read_entry`."""
     found = _definitions.decode(raw)
     name = text_in(found, "name")
     if not name:

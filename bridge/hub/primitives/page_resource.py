@@ -123,7 +123,7 @@ def _read_entries(
     for each in given[:MAX_ENTRIES]:
         raw = bytes(each)
         try:
-            entry = known_by_definition.get(raw) or _read_entry(raw, key)
+            entry = known_by_definition.get(raw) or read_entry(raw, key)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
             complaints.append(single_line(describe_problem(error), 2 * _MAX_SAID))
             continue
@@ -143,7 +143,13 @@ def log_invalid(origin: str, what: str, left_out: int, given: int, complaints: S
     _log.warning("%s: %d of %d %s left out: %s", single_line(origin, _MAX_SAID), left_out, given, what, why)
 
 
-def _read_entry(raw: bytes, key: str) -> PageResource:
+def read_entry(raw: bytes, key: str) -> PageResource:
+    """Return the resource, or template, with this definition (JSON); `key` is the member that names it.
+
+    Raises:
+        ValueError: it is invalid; the text says why, and may quote its page.
+        msgspec.DecodeError, UnicodeDecodeError, RecursionError: it is not a JSON object.
+    """
     found = _definitions.decode(raw)
     uri, name = text_in(found, key), text_in(found, "name")
     said = single_line(uri, _MAX_SAID)

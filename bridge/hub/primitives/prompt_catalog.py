@@ -161,15 +161,20 @@ def _format_entry(
         return known
     site, words = document.shown_origin, format_description(prompt.description)
     says = f"The page says: {words}" if words else "The page does not describe it."
+    text = f"Prompt of {site}: that site's text. {place} {says}"
+    return target, place, format_entry(prompt, name, site, text)
+
+
+def format_entry(prompt: PagePrompt, name: str, site: str, description: str) -> bytes:
+    """Return an MCP Prompt (JSON) with this public name, site and description."""
     title = single_line(prompt.title or prompt.name, MAX_TITLE_CHARS)
     head: dict[str, object] = {"name": name, "title": f"[{site}] {title}"}
     if prompt.arguments:
         head["arguments"] = [_format_argument(argument) for argument in prompt.arguments]
-    text = in_text(f"Prompt of {site}: that site's text. {place} {says}")
+    text = in_text(description)
     members = prompt.members[1:]
     comma = b"," if len(members) > 1 else b""
-    entry = b'%b,"description":"%b"%b%b' % (msgspec.json.encode(head)[:-1], text, comma, members)
-    return target, place, entry
+    return b'%b,"description":"%b"%b%b' % (msgspec.json.encode(head)[:-1], text, comma, members)
 
 
 def _format_argument(argument: PromptArgument) -> dict[str, object]:

@@ -49,7 +49,7 @@ class Album(NoProvider):
     def templates(self) -> list[OwnResource]:
         return [TEXT]
 
-    def defines(self, uri: str) -> bool:
+    def defines(self, _session: Session, uri: str) -> bool:
         return uri.startswith("mcpb://pictures/")
 
     async def read(self, record: CallRecord, uri: str, _observer: CallObserver) -> bytes:

@@ -320,7 +320,7 @@ class Clock(NoProvider):
     def __init__(self) -> None:
         self.ended = 0
 
-    def defines(self, uri: str) -> bool:
+    def defines(self, _session: Session, uri: str) -> bool:
         return uri == "mcpb://clock"
 
     async def admit_watch(self, record: CallRecord, uri: str, observer: CallObserver) -> None:
