@@ -106,7 +106,7 @@ with open("pyproject.toml", "rb") as file:
     stamp .venv/dev.stamp pyproject.toml
 }
 
-# ── Node (types of the extension's JavaScript; a client and a page library that tests use) ──────────────────
+# ── Node (types of the extension's JavaScript; a client, a server and a page library that tests use) ─────────
 
 install_node_packages() {
     command -v npm >/dev/null || need "Node.js with npm" nodejs npm
