@@ -256,11 +256,13 @@ def read_secret(path: Path, max_bytes: int) -> bytes:
     try:
         with open(path, "rb", opener=open_regular) as file:
             found = os.fstat(file.fileno())
-            if found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            is_own = found.st_uid == os.getuid()
+            if is_own and not found.st_mode & 0o077:
                 return file.read(max_bytes)
     except OSError as error:
         raise PrivateFileError(path, f"cannot be read: {error.strerror}") from error
-    raise PrivateFileError(path, "is not a file that only you can read")
+    command = f"chmod 600 {shlex.quote(str(path))}" if is_own else ""
+    raise PrivateFileError(path, "is not a file that only you can read", command)
 
 
 # ── Files that a process holds while it lives ───────────────────────────────────────────────────────────────

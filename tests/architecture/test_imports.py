@@ -45,7 +45,9 @@ ALLOWED = {
     "bridge/hub": HUB,
     "bridge/config": "bridge/hub bridge/origins.py http_serving native_host/protocol native_host/system",
     "bridge/state": f"{HUB} native_host/system",
-    "bridge/links": f"bridge/hub bridge/errors.py {LIBRARY} native_host/existing_channel",
+    "bridge/links": (
+        f"bridge/hub bridge/errors.py bridge/config/remote_settings.py {LIBRARY} native_host/existing_channel"
+    ),
     "bridge/mcp_session": SESSION,
     "bridge/browser_tools": f"bridge/browser_tools {STATE} native_host/system",
     "bridge/browser_tools/tool.py": f"{TOOL_OUTPUT} bridge/hub bridge/errors.py native_host/protocol",

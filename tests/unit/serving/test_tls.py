@@ -115,7 +115,7 @@ except CertificateError as error:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_key_that_other_users_can_read_is_rejected(made: Certified, mode: int) -> None:
     made.key.chmod(mode)
-    assert rejection(made) == f"{made.key} is not a file that only you can read"
+    assert rejection(made) == f"{made.key} is not a file that only you can read. Run: chmod 600 {made.key}"
 
 
 def test_a_link_is_followed_to_its_key(made: Certified, tmp_path: Path) -> None:
