@@ -78,9 +78,14 @@ The longest entry counts for a file. `folder/*` are the files of a folder withou
 FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks")]
 """Exceptions from broad entries of ALLOWED."""
 RESTRICTED = {
-    "mcp": ["bridge/mcp_session/sdk_session.py", "demo"],
-    "mcp_types": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "mcp": ["bridge/mcp_session/sdk_session.py", "bridge/links/remote_client.py", "demo"],
+    "mcp_types": ["bridge/mcp_session/sdk_session.py", "bridge/links/remote_client.py", "demo"],
     "pydantic": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "httpx2": [
+        "bridge/links/remote_client.py",
+        "bridge/links/remote_http.py",
+        "bridge/links/remote_pipes.py",
+    ],
     "anyio": [],
     "starlette": ["http_serving", "bridge/frontends/http"],
     "hypercorn": ["http_serving", "bridge/frontends/http"],
@@ -169,6 +174,12 @@ def test_only_the_session_imports_the_sdk_session() -> None:
     sdk_session = "bridge.mcp_session.sdk_session"
     users = [name for name, path in sources().items() if sdk_session in imported_modules(path)]
     assert users == ["bridge/mcp_session/session.py"]
+
+
+def test_only_the_remote_client_imports_the_transports_of_remote_servers() -> None:
+    transports = {"bridge.links.remote_http", "bridge.links.remote_pipes"}
+    users = {name for name, path in sources().items() if transports & set(imported_modules(path))}
+    assert users == {"bridge/links/remote_client.py", "bridge/links/remote_pipes.py"}
 
 
 def test_sans_io_modules_import_nothing_that_waits_reads_or_tells_the_time() -> None:
