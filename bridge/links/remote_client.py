@@ -73,7 +73,6 @@ DISCOVER_S = 10.0
 MAX_SERVER_REQUESTS = 64
 """Open at once on one connection; more of them end it."""
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-_NO_STREAMABLE_HTTP = frozenset({400, 404, 405})
 _MAX_VERSION_CHARS = 40
 
 
@@ -107,10 +106,11 @@ class RemoteConnection:
     def __init__(
         self,
         dispatcher: JSONRPCDispatcher[TransportContext],
-        reader: ReadStream[SessionMessage | Exception],
+        reader: _Reader,
+        transport: str,
         identity: ClientIdentity,
     ) -> None:
-        self.transport = ""
+        self.transport = transport
         self.revision = ""
         self.capabilities: Params = {}
         self.server_info: Params = {}
@@ -221,10 +221,14 @@ class RemoteConnection:
             if isinstance(request_id, str) and request_id in self._acknowledged:
                 self._acknowledged[request_id].set()
             return
-        # The package's HTTP transport attaches the context of the request whose response has the message.
-        context: Context | None = getattr(self._reader, "last_context", None)
+        context = self._reader.last_context
         exchange = context.get(current_exchange) if context is not None else None
         events.on_notification(method, params, exchange.call if exchange is not None else None)
+
+    @property
+    def may_be_legacy(self) -> bool:
+        """Whether the failed negotiation is that of a server of HTTP+SSE."""
+        return self.transport == "streamable-http" and self.last_status in {400, 404, 405}
 
     async def negotiate(self) -> None:
         """Agree on a revision.
@@ -337,7 +341,8 @@ class RemoteConnection:
         self.last_status = exchange.status
         problem = exchange.problem
         if problem is None and self.lost.is_set():
-            problem = RemoteProblem(Cause.CLOSED, "it closed the connection", handed=exchange.was_sent)
+            lost = self.problem or RemoteProblem(Cause.CLOSED, "it closed the connection")
+            problem = RemoteProblem(lost.cause, lost.detail, handed=exchange.was_sent)
         elif problem is None and 300 <= exchange.status < 400:
             problem = RemoteProblem(Cause.REDIRECT, "it redirects to another address")
         elif problem is None and exchange.status in {202, 204}:
@@ -370,13 +375,48 @@ class _exchange:  # noqa: N801 a `with` statement, faster than a generator
         current_exchange.reset(self._token)
 
 
-class _PipeReader:
-    """Read stream of the dispatcher on a pipe. Lines that are no JSON-RPC message are ignored."""
+class _Reader:
+    """Read stream of the dispatcher that reports its end."""
 
-    last_context = None
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+
+    @property
+    def last_context(self) -> Context | None:
+        """Context of the task that received the last message, which the package's HTTP transport attaches."""
+        context: Context | None = getattr(self._inner, "last_context", None)
+        return context
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await anext(self._inner)
+        except BaseException:
+            self._on_end()
+            raise
+
+    async def receive(self) -> SessionMessage | Exception:
+        return await anext(self)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _PipeReader:
+    """Read stream on a pipe. Lines that are no JSON-RPC message are ignored."""
 
     def __init__(self, pipe: MessagePipe) -> None:
-        self.on_problem: Callable[[RemoteProblem], None] = lambda _problem: None
+        self.problem: RemoteProblem | None = None
+        """Why it has ended."""
         self._pipe = pipe
 
     def __aiter__(self) -> Self:
@@ -387,7 +427,7 @@ class _PipeReader:
             try:
                 line = await self._pipe.receive()
             except RemoteProblem as problem:
-                self.on_problem(problem)
+                self.problem = problem
                 line = None
             if line is None:
                 raise StopAsyncIteration
@@ -436,71 +476,57 @@ class _PipeWriter:
 
 @asynccontextmanager
 async def open_connection(
-    target: RemoteOptions, identity: ClientIdentity, events: ConnectionEvents, read_headers: ReadHeaders
+    target: RemoteOptions,
+    identity: ClientIdentity,
+    events: ConnectionEvents,
+    read_headers: ReadHeaders,
+    *,
+    is_legacy: bool = False,
 ) -> AsyncGenerator[RemoteConnection, None]:
-    """Connect and negotiate. The connection ends with the context.
+    """Open a transport for the time of the context; `negotiate` comes next.
+
+    Args:
+        target: address of the server.
+        identity: what this client declares.
+        events: receives what the server sends by itself.
+        read_headers: returns the headers of an HTTP request.
+        is_legacy: use HTTP+SSE of 2024-11-05.
 
     Raises:
-        RemoteProblem: there is no server that could be used.
+        RemoteProblem: there is no connection.
     """
     silence_foreign_loggers()
-    with _exchange(Exchange()):
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_exchange(Exchange()))
         if target.command:
             command = [target.command, *target.args]
-            async with (
-                open_stdio(target.name, command, target.env) as pipe,
-                _run_on_pipe(pipe, identity, events) as connection,
-            ):
-                connection.transport = "stdio"
-                await connection.negotiate()
-                yield connection
-        else:
-            async with _open_http(target, identity, events, read_headers) as connection:
-                yield connection
-
-
-@asynccontextmanager
-async def _open_http(
-    target: RemoteOptions, identity: ClientIdentity, events: ConnectionEvents, read_headers: ReadHeaders
-) -> AsyncGenerator[RemoteConnection, None]:
-    async with AsyncExitStack() as outer:
+            pipe: MessagePipe = await stack.enter_async_context(open_stdio(target.name, command, target.env))
+            yield await stack.enter_async_context(_run_on_pipe(pipe, "stdio", identity, events))
+            return
         transport = await open_transport(target.url, read_headers, watch=target.watch)
-        client = await outer.enter_async_context(make_client(transport))
-        async with AsyncExitStack() as stack:
-            # No limit of the package's: the transport has one.
-            streams = await stack.enter_async_context(
-                streamable_http_client(target.url, http_client=client, max_sse_event_size=None)
-            )
-            connection = await stack.enter_async_context(_run(*streams, identity, events))
-            connection.transport = "streamable-http"
-            transport.on_problem = connection.lose
-            transport.on_stream_opened = events.on_stream_opened
-            transport.on_stream_ended = events.on_stream_ended
-            transport.on_no_stream = events.on_no_stream
-            try:
-                await connection.negotiate()
-            except RemoteProblem as raised:
-                if connection.last_status not in _NO_STREAMABLE_HTTP:
-                    raise
-                problem = raised
-            else:
-                yield connection
-                return
-        pipe = await outer.enter_async_context(_open_sse(client, target.url, problem))
-        connection = await outer.enter_async_context(_run_on_pipe(pipe, identity, events))
-        connection.transport = "sse"
-        await connection.negotiate()
+        client = await stack.enter_async_context(make_client(transport))
+        if is_legacy:
+            pipe = await stack.enter_async_context(_open_sse(client, target.url))
+            yield await stack.enter_async_context(_run_on_pipe(pipe, "sse", identity, events))
+            return
+        # No limit of the package's: the transport has one.
+        opened = streamable_http_client(target.url, http_client=client, max_sse_event_size=None)
+        reader, writer = await stack.enter_async_context(opened)
+        running = _run(reader, writer, "streamable-http", identity, events)
+        connection = await stack.enter_async_context(running)
+        transport.on_problem = connection.lose
+        transport.on_stream_opened = events.on_stream_opened
+        transport.on_stream_ended = events.on_stream_ended
+        transport.on_no_stream = events.on_no_stream
         yield connection
 
 
 @asynccontextmanager
-async def _open_sse(
-    client: httpx2.AsyncClient, url: str, otherwise: RemoteProblem
-) -> AsyncGenerator[SsePipe, None]:
+async def _open_sse(client: httpx2.AsyncClient, url: str) -> AsyncGenerator[SsePipe, None]:
     """Open the event stream of a server of MCP 2024-11-05.
 
     Raises:
-        RemoteProblem: it is no such server; `otherwise` if it does not answer with an event stream.
+        RemoteProblem: it is no such server.
     """
 
     async def post(endpoint: str, message: bytes) -> httpx2.Response:
@@ -510,18 +536,17 @@ async def _open_sse(
     async with sse_within_origin(client, url, max_event_size=None) as events:
         content_type = events.response.headers.get("content-type", "").lower()
         if not events.response.is_success or not content_type.startswith("text/event-stream"):
-            raise otherwise
+            raise RemoteProblem(Cause.NOT_MCP, "it offers no event stream")
         stream = aiter(events)
         yield SsePipe(post, await read_endpoint(url, stream), stream)
 
 
 @asynccontextmanager
 async def _run_on_pipe(
-    pipe: MessagePipe, identity: ClientIdentity, events: ConnectionEvents
+    pipe: MessagePipe, transport: str, identity: ClientIdentity, events: ConnectionEvents
 ) -> AsyncGenerator[RemoteConnection, None]:
     reader = _PipeReader(pipe)
-    async with _run(reader, _PipeWriter(pipe), identity, events) as connection:
-        reader.on_problem = connection.lose
+    async with _run(reader, _PipeWriter(pipe), transport, identity, events) as connection:
         yield connection
 
 
@@ -529,12 +554,23 @@ async def _run_on_pipe(
 async def _run(
     reader: ReadStream[SessionMessage | Exception],
     writer: WriteStream[SessionMessage],
+    transport: str,
     identity: ClientIdentity,
     events: ConnectionEvents,
 ) -> AsyncGenerator[RemoteConnection, None]:
     """Run a dispatcher on a transport's streams."""
-    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(reader, writer)
-    connection = RemoteConnection(dispatcher, reader, identity)
+
+    def end() -> None:
+        is_command = transport == "stdio"
+        ended = RemoteProblem(
+            Cause.COMMAND if is_command else Cause.CLOSED,
+            "its process has ended" if is_command else "it closed the connection",
+        )
+        connection.lose(getattr(reader, "problem", None) or ended)
+
+    watched = _Reader(reader, end)
+    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(watched, writer)
+    connection = RemoteConnection(dispatcher, watched, transport, identity)
     requests = _ServerRequests(connection, events)
 
     def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
@@ -546,7 +582,6 @@ async def _run(
 
     async def run(*, task_status: trio.TaskStatus[None]) -> None:
         await dispatcher.run(requests.answer, ignore, intercept, task_status=task_status)
-        connection.lose(RemoteProblem(Cause.CLOSED, "it closed the connection"))
 
     async with trio.open_nursery() as nursery:
         await nursery.start(run)

@@ -25,6 +25,7 @@ from bridge.links.remote_problem import Cause, RemoteProblem
 MAX_MESSAGE_BYTES = 64 << 20
 CONNECT_S = 10.0
 WRITE_S = 30.0
+END_SESSION_S = 2.0
 CONNECTIONS = 64
 """Of one server: 32 calls, their notifications, and the streams for changes."""
 _FIRST_PAUSE_S = 1.0
@@ -187,6 +188,8 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
         try:
             if is_stream:
                 return await self._open_stream(request)
+            if request.method == "DELETE":
+                return await self._end_session(request)
             return await self._send(request, exchange)
         except RemoteProblem as problem:
             exchange.problem = problem
@@ -195,6 +198,12 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close all connections."""
         await self._transport.aclose()
+
+    async def _end_session(self, request: httpx2.Request) -> httpx2.Response:
+        # The mcp package waits for the response before it closes the connection.
+        with trio.move_on_after(END_SESSION_S):
+            return await self._send(request, Exchange())
+        return httpx2.Response(_STAND_IN_STATUS)
 
     async def _open_stream(self, request: httpx2.Request) -> httpx2.Response:
         exchange = Exchange()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -273,46 +273,71 @@ class RemoteServer:
 
     async def _connect(self) -> RemoteProblem:
         """Serve one connection; return why it has ended."""
+        problem, may_be_legacy = await self._attempt(is_legacy=False)
+        if may_be_legacy:
+            legacy_problem, _ = await self._attempt(is_legacy=True)
+            # A server that offers neither transport has answered the usual one.
+            return problem if legacy_problem.cause is Cause.NOT_MCP else legacy_problem
+        return problem
+
+    async def _attempt(self, *, is_legacy: bool) -> tuple[RemoteProblem, bool]:
         from bridge.links.remote_client import open_connection  # noqa: PLC0415 the bridge's start is without it
 
         self._changes.begin()
+        receiver = _Receiver(self, self._calls, self._changes, self._sync)
+        problem: RemoteProblem | None = None
+        may_be_legacy = False
         try:
-            receiver = _Receiver(self, self._calls, self._changes, self._sync)
             async with open_connection(
-                self.options, self._identity, receiver, self._read_headers
+                self.options, self._identity, receiver, self._read_headers, is_legacy=is_legacy
             ) as connection:
-                await self._serve(connection, receiver)
-                return connection.problem or RemoteProblem(Cause.CLOSED, "the connection was closed")
+                # Caught here: the tasks of the mcp package may raise other exceptions while they end.
+                try:
+                    await connection.negotiate()
+                except RemoteProblem as raised:
+                    problem, may_be_legacy = raised, connection.may_be_legacy
+                else:
+                    problem = await self._serve(connection, receiver)
         except (RemoteProblem, OSError, ExceptionGroup) as error:
-            return _find_problem(error)
+            problem = problem or _find_problem(error)
+        return problem, may_be_legacy
 
-    async def _serve(self, connection: RemoteConnection, receiver: _Receiver) -> None:
+    async def _serve(self, connection: RemoteConnection, receiver: _Receiver) -> RemoteProblem:
         self._syncing = connection
         self._log_level = ""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._sync.serve)
-            nursery.start_soon(self._serve_changes, connection)
-            nursery.start_soon(receiver.check_connection, connection)
-            with trio.move_on_after(OPENING_S):
-                await self._changes.opened.wait()
-            self._changes.skip_opening()
-            await self._sync.refresh()
-            self._connection = connection
-            info, capabilities = connection.server_info, connection.capabilities
-            self._set_state(
-                state="ready",
-                revision=connection.revision,
-                server_name=self._show(info.get("name")),
-                server_version=self._show(info.get("version")),
-                transport=connection.transport,
-                last_error="",
-                cause=None,
-                capabilities=capabilities,
-            )
-            self._log.info(f"connected with MCP {connection.revision}, {len(self.lists.tools)} tools")
-            self._settled.set()
-            await connection.lost.wait()
-            nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._sync.serve)
+                nursery.start_soon(self._serve_changes, connection)
+                nursery.start_soon(receiver.check_connection, connection)
+                with trio.move_on_after(OPENING_S):
+                    await self._changes.opened.wait()
+                self._changes.skip_opening()
+                await self._sync.refresh()
+                self._report_ready(connection)
+                await connection.lost.wait()
+                nursery.cancel_scope.cancel()
+        except ExceptionGroup as group:
+            problem = _find_problem(group)
+        else:
+            problem = connection.problem or RemoteProblem(Cause.CLOSED, "the connection was closed")
+        return problem
+
+    def _report_ready(self, connection: RemoteConnection) -> None:
+        self._connection = connection
+        info = connection.server_info
+        self._set_state(
+            state="ready",
+            revision=connection.revision,
+            server_name=self._show(info.get("name")),
+            server_version=self._show(info.get("version")),
+            transport=connection.transport,
+            last_error="",
+            cause=None,
+            capabilities=connection.capabilities,
+        )
+        self._log.info(f"connected with MCP {connection.revision}, {len(self.lists.tools)} tools")
+        self._settled.set()
 
     async def _serve_changes(self, connection: RemoteConnection) -> None:
         await self._changes.serve(connection, watch=self.options.watch)
@@ -572,14 +597,21 @@ class _Receiver:
                 return
 
 
-def _find_problem(error: BaseException) -> RemoteProblem:
+def _find_problem(error: Exception) -> RemoteProblem:
     """Return the problem in a group of exceptions. The text of others may hold secrets."""
-    if isinstance(error, RemoteProblem):
-        return error
+    exceptions = list(_flatten(error))
+    problems = [found for found in exceptions if isinstance(found, RemoteProblem)]
+    if problems:
+        return problems[0]
+    return RemoteProblem(Cause.CLOSED, f"the connection ended with {type(exceptions[0]).__name__}")
+
+
+def _flatten(error: Exception) -> Iterator[Exception]:
     if isinstance(error, ExceptionGroup):
-        found = [_find_problem(inner) for inner in error.exceptions]
-        return next((problem for problem in found if problem.cause is not Cause.CLOSED), found[0])
-    return RemoteProblem(Cause.CLOSED, f"the connection ended with {type(error).__name__}")
+        for inner in error.exceptions:
+            yield from _flatten(inner)
+    else:
+        yield error
 
 
 @asynccontextmanager
