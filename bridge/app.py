@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from functools import cache, partial
 from pathlib import Path
@@ -46,8 +46,10 @@ from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.private_files import PrivateFileError
 
 if TYPE_CHECKING:
+    from bridge.config.remote_settings import RemoteSettings
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.holder_processes import HolderProcesses
+    from bridge.links.remote_provider import RemoteProvider
     from native_host.existing_channel.published_socket import Publication
 
 _QUIET_S = 3.0
@@ -55,6 +57,9 @@ _RELEASE_S = 0.5
 """Seconds for browsers to release the tabs of an ended session."""
 _CLOSE_S = 5.0
 """Seconds for them to close the tabs of a command: its user waits, and may look at the browser next."""
+
+_COMMAND_LIST_S = 10.0
+"""Seconds for remote servers to be connected in a command: it does not see what they list later."""
 
 T = TypeVar("T")
 TellHosts = Callable[[list[wire.Session]], None]
@@ -70,6 +75,7 @@ class Hub(msgspec.Struct):
     pauses: pause_sync.PauseSync
     site_rules: SiteRules
     publisher: SessionPublisher
+    remotes: RemoteServers
     set_config: Callable[[Config], None]
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
@@ -78,9 +84,49 @@ class Hub(msgspec.Struct):
         self.publisher.set_sessions(sessions)
 
 
+class RemoteServers:
+    """The remote servers of the configuration. Nothing is imported for them before there is one."""
+
+    def __init__(self, router: Router, policy: Policy, nursery: trio.Nursery, list_s: float | None) -> None:
+        """Let lists wait `list_s` seconds after the start; None: the usual time."""
+        self.provider: RemoteProvider | None = None
+        self._router = router
+        self._policy = policy
+        self._nursery = nursery
+        self._list_s = list_s
+
+    def set_servers(self, settings: Sequence[RemoteSettings]) -> None:
+        """Connect these servers instead of the present ones."""
+        if self.provider is None and any(each.enabled for each in settings):
+            self.provider = self._make_provider()
+            self._router.add_provider(self.provider)
+            self._nursery.start_soon(self.provider.run_forever)
+        if self.provider:
+            self.provider.set_servers(settings)
+
+    def _make_provider(self) -> RemoteProvider:
+        from bridge.links.remote_provider import LIST_S, HubServices, RemoteProvider  # noqa: PLC0415
+
+        router = self._router
+        services = HubServices(
+            router.changes,
+            self._policy,
+            router.page_requests,
+            router.page_log,
+            max_name=lambda: router.prompt_catalog.max_name,
+            max_resource_bytes=lambda: router.max_resource_bytes,
+        )
+        return RemoteProvider(services, list_s=LIST_S if self._list_s is None else self._list_s)
+
+
 @asynccontextmanager
-async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIterator[Hub]:
-    """Run a hub that is connected to the user's native hosts, for the time of the block."""
+async def open_hub(
+    config: Config, keep: AuditSink = lambda _: None, *, list_s: float | None = None
+) -> AsyncIterator[Hub]:
+    """Run a hub that is connected to the user's native hosts and remote servers, for the time of the block.
+
+    Lists wait `list_s` seconds after the start for remote servers; None: the usual time.
+    """
     holders = _channel_holders(config.existing_channel)
     links = NativeLinks(endpoint.candidates(), holders)
     terms = _make_terms(config)
@@ -111,8 +157,10 @@ async def open_hub(config: Config, keep: AuditSink = lambda _: None) -> AsyncIte
             nursery.start_soon(tools.run_forever)
             nursery.start_soon(profiles.run, router.registry, router.changes)
             nursery.start_soon(publisher.run)
-            set_config = partial(_set_config, router, terms, tools, site_rules)
-            yield Hub(router, links, pauses, site_rules, publisher, set_config)
+            remotes = RemoteServers(router, terms.policy, nursery, list_s)
+            remotes.set_servers(config.remote)
+            set_config = partial(_set_config, router, terms, tools, site_rules, remotes)
+            yield Hub(router, links, pauses, site_rules, publisher, remotes, set_config)
             nursery.cancel_scope.cancel()
 
 
@@ -133,8 +181,14 @@ def _channel_holders(settings: ChannelSettings) -> HolderProcesses | None:
 
 
 def _set_config(
-    router: Router, terms: Terms, tools: BrowserTools, site_rules: SiteRules, config: Config
+    router: Router,
+    terms: Terms,
+    tools: BrowserTools,
+    site_rules: SiteRules,
+    remotes: RemoteServers,
+    config: Config,
 ) -> None:
+    remotes.set_servers(config.remote)
     terms.policy.set_rules(config.policy)
     terms.rate_limiter.per_minute = config.calls_per_minute
     tools.set_settings(config.browser)
@@ -609,7 +663,7 @@ def run_with_hub(
             audit.write_record(record)
 
     async def run_job() -> T:
-        async with open_hub(config, keep_calls) as hub:
+        async with open_hub(config, keep_calls, list_s=_COMMAND_LIST_S) as hub:
             hub.links.set_rules(digest)
             if session.client.name:
                 hub.set_sessions([session.on_wire()])

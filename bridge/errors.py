@@ -63,9 +63,11 @@ def session_ended(*, handed: bool) -> CallError:
 class UnknownToolError(Exception):
     """Call of a name that is not offered and was never shown to this session."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, owner: str = "") -> None:
+        """`owner` would offer it, for instance a remote server; empty: a page would."""
         super().__init__(name)
         self.name = name
+        self.owner = owner
 
 
 class NotOfferedError(Exception):
@@ -188,7 +190,10 @@ def to_mcp(error: Exception) -> ProtocolError:
     """Map an exception to an MCP error. The text of an unexpected one stays in our log."""
     match error:
         case UnknownToolError():
-            text = f"Unknown tool: {_one_line(error.name)}. list_page_tools says what pages offer now."
+            where = (
+                f"{error.owner} has no such tool" if error.owner else "list_page_tools says what pages offer"
+            )
+            text = f"Unknown tool: {_one_line(error.name)}. {where} now."
             return ProtocolError(Code.INVALID_PARAMS, text)
         case CallError():
             return ProtocolError(error.code, format_error(error))

@@ -80,7 +80,7 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
     yield from _site_lines(found, width)
     for heading, key in (
         (f"Recent calls (more: {format_command('audit')})", "calls"),
-        ("Requests of pages", "pageRequests"),
+        ("Requests of pages and servers", "pageRequests"),
     ):
         if found[key]:
             yield ""

@@ -79,7 +79,11 @@ class CommandCalls:
         arguments = Arguments.of({**request.arguments, **parsed})
         try:
             result = await self._router.call(self._session, request.name, arguments, observer)
-        except UnknownToolError:
+        except UnknownToolError as error:
+            if error.owner:
+                close = _name_close(request.name, list(self._listed))
+                owner = f"{error.owner[0].upper()}{error.owner[1:]}"
+                return Rejection(message=f"{owner} has no tool {request.name!r}. {close}".rstrip())
             problem = self._router.connection_problem()
             return Rejection(message=_explain_unknown(request.name, self._listed, problem))
         return CallResult(result=msgspec.Raw(result))

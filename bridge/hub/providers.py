@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from bridge.errors import CallError, NotOfferedError, make_failure_result, session_ended
+from bridge.errors import CallError, NotOfferedError, UnknownToolError, make_failure_result, session_ended
 from bridge.hub.argument_validation import Arguments
 from bridge.hub.audit_records import CallKind, CallRecord
 from bridge.hub.client_session import ListForm, Session
@@ -63,6 +63,7 @@ class Provider(Protocol):
         """Run the tool that the recording names, and record where it did.
 
         Raises:
+            UnknownToolError: there is no such tool any more.
             CallError: it could not be run; what is raised otherwise is a bug.
         """
         ...
@@ -355,7 +356,7 @@ class ProviderCall:
             answer = await self._run_tool(self._record, self._observer)
         except CallError as error:
             self._finish_failed(error)
-        except NotOfferedError as error:
+        except (NotOfferedError, UnknownToolError) as error:
             self._finish_call(error, error)
         except Exception as error:  # noqa: BLE001  (other calls go on)
             _log.exception("calling %s failed", self._record.name)

@@ -258,6 +258,11 @@ class Router:
                 call.recheck_policy()
         self.changes.notify()
 
+    @property
+    def max_resource_bytes(self) -> int:
+        """Bytes of a resource that may be read."""
+        return self._terms.max_resource_bytes
+
     def set_max_name(self, max_name: int) -> None:
         """Shorten names to what the client of this router takes, before it is shown any."""
         self.catalog.set_max_name(max_name)
@@ -527,6 +532,7 @@ class Router:
         )
 
     async def _get_prompt(self, record: CallRecord, texts: dict[str, str], observer: CallObserver) -> bytes:
+        await self._providers.wait_listed()
         if provider := self._providers.find_prompt(record.name):
             return await provider.get_prompt(record, texts, observer, partial(self._read, record, observer))
         return await self._reads.get_prompt(record, self.prompt_catalog, texts, observer, self._own_names())
@@ -546,6 +552,7 @@ class Router:
         """
 
         async def complete(record: CallRecord, observer: CallObserver) -> Answer:
+            await self._providers.wait_listed()
             if provider := self._providers.find_completed(what, name):
                 return Answer(await provider.complete(record, what, asked, observer), is_error=False)
             target = self._find_completed(what, name)

@@ -83,12 +83,16 @@ def _decode_result(executed: bytes) -> Answer | CallError:
     except (msgspec.DecodeError, RecursionError):
         return CallError(Code.INTERNAL_ERROR, "the extension's answer cannot be read", handed=True)
     if found.success:
-        payload = bytes(found.payload)
-        try:
-            return _read_payload(payload)
-        except (msgspec.DecodeError, RecursionError):
-            return Answer(payload, is_error=False)
+        return read_call_result(bytes(found.payload))
     return Answer(make_failure_result(_format_thrown(found.payload)), is_error=True)
+
+
+def read_call_result(payload: bytes) -> Answer:
+    """Return the answer with this CallToolResult (JSON), which may be none."""
+    try:
+        return _read_payload(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return Answer(payload, is_error=False)
 
 
 def _read_payload(payload: bytes) -> Answer:

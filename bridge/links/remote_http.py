@@ -57,6 +57,8 @@ class Exchange:
         """Whatever the messages of its response belong to."""
         self.opens_stream = opens_stream
         """Whether the mcp package opens the stream of changes after it."""
+        self.has_begun = False
+        """Whether its request was posted; what the same task posts later is no part of it."""
         self.was_sent = False
         """Whether the server may have received the request."""
         self.status = 0
@@ -182,6 +184,10 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; return an error response if that fails."""
         exchange = current_exchange.get() or Exchange()
+        if request.method == "POST":
+            # A response to a server request, or a cancellation, is sent in the context of its call.
+            exchange = Exchange(exchange.call) if exchange.has_begun else exchange
+            exchange.has_begun = True
         is_stream = request.method == "GET" and exchange.opens_stream
         if is_stream and not self._has_stream:
             return httpx2.Response(405)

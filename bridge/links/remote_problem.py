@@ -12,6 +12,7 @@ from typing import Any
 from bridge.errors import CallError
 from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.wire import Code
+from native_host.system.program_name import command_name
 
 _MAX_DETAIL_CHARS = 300
 
@@ -43,6 +44,11 @@ class Cause(enum.StrEnum):
 
 
 _CODES = {Cause.TOO_SLOW: Code.TIMED_OUT, Cause.TOO_LARGE: Code.TOO_LARGE, Cause.SELF: Code.NOT_ALLOWED}
+_WHAT = {
+    Cause.TOO_SLOW: "did not answer in time",
+    Cause.TOO_LARGE: "sent more than mcpb passes on",
+    Cause.CLOSED: "went away",
+}
 _MAY_RECOVER = frozenset({Cause.NO_SUCH_HOST, Cause.REFUSED, Cause.TOO_SLOW, Cause.COMMAND, Cause.CLOSED})
 
 
@@ -73,11 +79,13 @@ class RemoteProblem(Exception):  # noqa: N818 the agreed name; it is also a stat
 
 
 class RemoteCallError(CallError):
-    """A request of a remote server got no response. `detail` names the server and the cause."""
+    """A request of a remote server got no response."""
 
     def __init__(self, server: str, problem: RemoteProblem) -> None:
+        what = f"The remote server {server} {_WHAT.get(problem.cause, 'cannot be used')}"
         code = _CODES.get(problem.cause, Code.GONE)
-        super().__init__(code, f"Remote server {server}: {problem.detail}", handed=problem.handed)
+        then = f"To find out why, run `{command_name()} remote test {server}`."
+        super().__init__(code, problem.detail, handed=problem.handed, what=what, then=then)
         self.cause = problem.cause
 
 

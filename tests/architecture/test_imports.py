@@ -46,7 +46,8 @@ ALLOWED = {
     "bridge/config": "bridge/hub bridge/origins.py http_serving native_host/protocol native_host/system",
     "bridge/state": f"{HUB} native_host/system",
     "bridge/links": (
-        f"bridge/hub bridge/errors.py bridge/config/remote_settings.py {LIBRARY} native_host/existing_channel"
+        f"bridge/hub bridge/errors.py bridge/origins.py bridge/config/remote_settings.py {LIBRARY} "
+        "native_host/existing_channel"
     ),
     "bridge/mcp_session": SESSION,
     "bridge/browser_tools": f"bridge/browser_tools {STATE} native_host/system",

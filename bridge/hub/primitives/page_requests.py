@@ -129,7 +129,7 @@ class PageRequests:
         except Exception as error:
             how = error
             if isinstance(error, NotApprovedError):
-                _log.warning("a page's %s request was rejected: %s", kind, error.audit_detail)
+                _log.warning("a %s request was rejected: %s", kind, error.audit_detail)
             raise
         finally:
             self._keep(record.finish(how, self._now()))

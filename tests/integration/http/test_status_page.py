@@ -214,7 +214,7 @@ async def test_offers_of_sites_subscriptions_and_requests_of_pages_are_there(
     assert "Tea https://shop.example · tab 1 · 1 resource" in text
     assert "What sites offer https://shop.example 1 resource" in text
     assert "Subscribed to cart://1 Subscribed to <script>alert(1)</script>" in text
-    assert "Requests of pages" in text
+    assert "Requests of pages and servers" in text
     line = "sampling sampling/createMessage not allowed 250 ms claude-code https://shop.example tab 1"
     assert text.count(line) == 1
 

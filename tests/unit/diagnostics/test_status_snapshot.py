@@ -237,7 +237,7 @@ async def test_requests_of_pages_have_a_section_of_their_own(router: Router) -> 
     status = make_status(router, NoProblems(), LocalState(page_requests=[request]))
     assert (status["calls"], status["pageRequests"]) == ([], [request])
     heading, line = list(as_text(status))[-2:]
-    assert heading == "Requests of pages"
+    assert heading == "Requests of pages and servers"
     assert "sampling sampling/createMessage  https://shop.example tab 1  ok" in line
 
 

@@ -231,7 +231,7 @@ def _format_page_requests(found: Mapping[str, Any]) -> Html | None:
     if not found["pageRequests"]:
         return None
     requests = [_format_call(line, "request") for line in reversed(found["pageRequests"])]
-    return _make_section("requests", "Requests of pages", [make_element("ol", requests)])
+    return _make_section("requests", "Requests of pages and servers", [make_element("ol", requests)])
 
 
 # ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────
