@@ -73,6 +73,8 @@ OnRequest = Callable[[ServerRequest], Awaitable[bytes]]
 
 It is cancelled when the call ends, and after SERVER_REQUEST_S.
 """
+HOPS = "dev.mcpb/hops"
+"""Member of `_meta`: number of mcpb bridges that a request, or an entry of a list, has passed."""
 MAX_ROOTS = 64
 """Roots of a client that are used."""
 OnElicited = Callable[[str], None]
@@ -97,6 +99,8 @@ class CallObserver(msgspec.Struct, frozen=True):
     on_watch: OnWatch | None = None
     log: LogRecipient | None = None
     """Receives what the page logs while it has the request."""
+    hops: int = 0
+    """Number of mcpb bridges that the request has passed before this one."""
 
     @property
     def supports_elicitation(self) -> bool:

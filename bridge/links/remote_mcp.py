@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.transport import HOPS
 from bridge.links.remote_calls import (
     MAX_ROUNDS,
     NO_REMOTE_OBSERVER,
@@ -76,8 +77,6 @@ REOPEN_S = 10.0
 """Seconds that a request waits for a new session."""
 CLOSING_S = 5.0
 DISPOSED = "WebMCP adapter has been disposed"
-HOPS = "dev.mcpb/hops"
-"""Member of `_meta`: number of mcpb bridges that a request has passed."""
 _SYNC_TIMEOUTS = 5
 """Timeouts of a request that a whole sync may take."""
 _MAX_SHOWN_CHARS = 100

@@ -33,11 +33,12 @@ from bridge.hub.primitives.page_resource import is_uri
 from bridge.hub.providers import NoProvider, ReadResource, ToolDefinition
 from bridge.hub.tool_result import Answer, ResultCheck, read_call_result
 from bridge.hub.tool_schema import Era
-from bridge.hub.transport import CallObserver
+from bridge.hub.transport import HOPS, CallObserver
 from bridge.links.remote_calls import RemoteObserver
 from bridge.links.remote_client_requests import CallRequests, document_of
 from bridge.links.remote_entries import RemotePrompt, RemoteTarget, make_prompts, make_resources, source_of
 from bridge.links.remote_headers import RemoteHeaders
+from bridge.links.remote_hops import OWN_NAME, EntryForm
 from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteServer, RemoteState
 from bridge.links.remote_names import PREFIX, parse_uri
@@ -120,11 +121,11 @@ class _Remote:
         if self._made_of and self._made_of[0] is lists and self._made_of[1] == max_name:
             return False
         self._made_of = lists, max_name
-        name = self.settings.name
-        self.tools = make_tools(self.settings, lists.tools, max_name, self.tools)
-        self.prompts = make_prompts(name, lists.prompts, max_name)
-        self.resources = make_resources(name, "uri", lists.resources)
-        self.templates = make_resources(name, "uriTemplate", lists.templates)
+        form = EntryForm(self.settings.name, is_mcpb=self.server.state.server_name == OWN_NAME)
+        self.tools = make_tools(self.settings, form, lists.tools, max_name, self.tools)
+        self.prompts = make_prompts(form, lists.prompts, max_name)
+        self.resources = make_resources(form, "uri", lists.resources)
+        self.templates = make_resources(form, "uriTemplate", lists.templates)
         return True
 
     def on_updated(self, own_uri: str) -> None:
@@ -326,6 +327,8 @@ class RemoteProvider(NoProvider):
         reading = log.follow_server(session, remote.origin, observer.log)
         try:
             watching = self._observe(remote, session, observer)
+            if observer.hops:
+                params = {**params, "_meta": {HOPS: observer.hops}}
             return await remote.server.request(method, params, watching)
         except (RemoteCallError, RemoteReportedError):
             raise

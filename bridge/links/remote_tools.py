@@ -13,6 +13,7 @@ from bridge import origins
 from bridge.config.remote_settings import RemoteSettings
 from bridge.hub.page_tool import NotAToolError, PageTool, read_tool
 from bridge.hub.tool_definition import with_texts, without_texts
+from bridge.links.remote_hops import EntryForm
 from bridge.links.remote_lists import RemoteEntry
 from bridge.links.remote_names import public_names, public_uri, tool_prefix
 from native_host.protocol.untrusted_text import format_description, single_line
@@ -50,17 +51,18 @@ def origin_of(server: str) -> str:
 
 
 def make_tools(
-    settings: RemoteSettings, entries: Sequence[RemoteEntry], max_name: int, known: Tools
+    settings: RemoteSettings, form: EntryForm, entries: Sequence[RemoteEntry], max_name: int, known: Tools
 ) -> dict[str, RemoteTool]:
     """Return the tools that the user's settings allow.
 
     Args:
         settings: of the server.
+        form: of its entries.
         entries: the server's tools.
         max_name: characters of a public name.
         known: tools of an earlier list of the same settings: an equal one stays the same object.
     """
-    offered = [entry for entry in entries if is_allowed(settings, entry.key)]
+    offered = [entry for entry in form.select_entries(entries) if is_allowed(settings, entry.key)]
     shown = [settings.rename.get(entry.key, entry.key) for entry in offered]
     names = public_names(tool_prefix(settings.name), shown, max_name)
     tools: dict[str, RemoteTool] = {}
@@ -70,7 +72,7 @@ def make_tools(
             continue
         before = known.get(name)
         is_same = before is not None and (before.own_name, before.raw) == (entry.key, entry.raw)
-        tool = before if is_same else _make_tool(settings, name, entry)
+        tool = before if is_same else _make_tool(settings, form, name, entry)
         if tool:
             tools[name] = tool
     return tools
@@ -83,7 +85,7 @@ def is_allowed(settings: RemoteSettings, own_name: str) -> bool:
     return not settings.allow or any(fnmatch.fnmatchcase(own_name, glob) for glob in settings.allow)
 
 
-def _make_tool(settings: RemoteSettings, name: str, entry: RemoteEntry) -> RemoteTool | None:
+def _make_tool(settings: RemoteSettings, form: EntryForm, name: str, entry: RemoteEntry) -> RemoteTool | None:
     try:
         tool = read_tool(entry.raw)
     except (NotAToolError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -96,7 +98,7 @@ def _make_tool(settings: RemoteSettings, name: str, entry: RemoteEntry) -> Remot
     if shown.size > MAX_TOOL_BYTES:
         shown = without_texts(name, tool.raw, origin, _TOO_LONG)
     definition = shown.before.rstrip() + shown.behind  # between them, a page's tool has its tab
-    return RemoteTool(name, entry.key, tool, definition, entry.raw)
+    return RemoteTool(name, entry.key, tool, form.mark_definition(definition), entry.raw)
 
 
 def _describe(tool: PageTool, own_words: str | None) -> str:

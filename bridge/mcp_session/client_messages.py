@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from bridge.hub.primitives.log_message import LogLevel
 from bridge.hub.server_request import ClientSupport
+from bridge.hub.transport import HOPS
 from native_host.protocol import jsonrpc
 
 MAX_DEPTH = 190
@@ -98,6 +99,8 @@ class Meta(msgspec.Struct, frozen=True):
     )
     client: Implementation | None = msgspec.field(name="io.modelcontextprotocol/clientInfo", default=None)
     log_level: LogLevel | None = msgspec.field(name="io.modelcontextprotocol/logLevel", default=None)
+    hops: Any = msgspec.field(name=HOPS, default=0)
+    """See `read_hops`."""
 
     def __post_init__(self) -> None:
         if (token := bytes(self.progress_token)) and not is_id(token):
@@ -105,6 +108,11 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 _NO_META = Meta()
+
+
+def read_hops(found: object) -> int:
+    """Return the number of mcpb bridges that a request has passed; 0 for a value that is not a number."""
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 class Params(msgspec.Struct, kw_only=True, frozen=True):

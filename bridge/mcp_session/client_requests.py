@@ -64,6 +64,8 @@ class ClientRequest(msgspec.Struct, frozen=True):
     """JSON; empty: no progress is wanted."""
     log_level: LogLevel | None = None
     """Since MCP 2026-07-28: least severe level of the log messages that it wants; None: it wants none."""
+    hops: int = 0
+    """See `CallObserver`."""
     state: str | None = None
     responses: Mapping[str, bytes] = MappingProxyType({})
     """MCP results (JSON) of the client or its user, by the keys of the requests."""
@@ -147,7 +149,7 @@ class ClientRequests:
 
         if asked.state is not None:
             return self._suspended.resume(asked.state, request, asked.responses, on_turn, report, log)
-        begin = partial(kind.begin, self._router, self._session, asked)
+        begin = partial(self._begin_kind, kind, asked)
         return self._suspended.begin(request, begin, on_turn, report, log, support=asked.support)
 
     def _run(
@@ -161,6 +163,13 @@ class ClientRequests:
         def on_finished(outcome: Outcome) -> None:
             on_answer(kind.format_outcome(outcome, era, asked))
 
+        return self._begin_kind(kind, asked, on_finished, observer)
+
+    def _begin_kind(
+        self, kind: Kind, asked: ClientRequest, on_finished: OnFinished[Outcome], observer: CallObserver
+    ) -> Operation:
+        if asked.hops:
+            observer = msgspec.structs.replace(observer, hops=asked.hops)
         return kind.begin(self._router, self._session, asked, on_finished, observer)
 
 

@@ -49,9 +49,10 @@ from bridge.hub.primitives.pagination import BadCursorError
 from bridge.hub.router import ListKind
 from bridge.hub.server_request import ClientSupport
 from bridge.hub.tool_schema import Era
+from bridge.hub.transport import HOPS
 from bridge.mcp_session import call_results, client_writer
 from bridge.mcp_session.call_results import Parts
-from bridge.mcp_session.client_messages import Implementation
+from bridge.mcp_session.client_messages import Implementation, read_hops
 from bridge.mcp_session.client_requests import (
     PROMPT_COMPLETE,
     PROMPT_GET,
@@ -379,6 +380,7 @@ class SdkSession:
             _support_of(ctx),
             progress_token=b"" if token is None else json.dumps(token).encode(),
             log_level=_read_level(ctx),
+            hops=read_hops((ctx.meta or {}).get(HOPS)),
             state=params.request_state if isinstance(params, _Suspendable) else None,
             responses=_find_responses(ctx) if isinstance(params, _Suspendable) else {},
             notify_updated=self._updates.write,

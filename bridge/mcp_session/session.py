@@ -50,6 +50,7 @@ from bridge.mcp_session.client_messages import (
     SetLevel,
     Subscribe,
     Unsubscribe,
+    read_hops,
 )
 from bridge.mcp_session.client_requests import (
     PROMPT_COMPLETE,
@@ -302,6 +303,7 @@ class McpSession:
             client,
             support,
             progress_token=bytes(message.params.meta.progress_token),
+            hops=read_hops(message.params.meta.hops),
             log_level=message.params.meta.log_level,
             state=state,
             responses=responses,

@@ -6,8 +6,10 @@ The judges are the log of the remote server, and what a client by hand reads.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ ORIGIN = "remote:orders"
 YES = {"action": "accept", "content": {"color": "red"}}
 RED = {"role": "assistant", "content": {"type": "text", "text": "red"}, "model": "any"}
 ALLOWED = PageSettings(sampling="on", roots="on")
+BRIDGE_ARGS = ("-m", "bridge", "bridge")
 each_client = pytest.mark.parametrize("client_era", ERAS)
 
 
@@ -412,3 +415,41 @@ async def test_servers_of_a_changed_configuration_are_used_at_once(shared: Instr
         clients.hub.set_config(Config())
         await until_listed(client, "remote_orders_add", is_listed=False)
         assert await names_of(client) == []
+
+
+# ── mcpb behind mcpb ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mcpb_server(name: str, home: Path, *remotes: str) -> RemoteSettings:
+    """Return an mcpb as a remote server, with a home that has these remote servers."""
+    home.mkdir(mode=0o700)
+    config = home / "config.toml"
+    config.write_text("".join(f"[[remote]]\n{remote}\n" for remote in remotes))
+    config.chmod(0o600)
+    return RemoteSettings(name=name, command=sys.executable, args=BRIDGE_ARGS, env={"MCPB_HOME": str(home)})
+
+
+def as_toml(server: RemoteSettings) -> str:
+    home = f'env.MCPB_HOME = "{server.env["MCPB_HOME"]}"'
+    return f'name = "{server.name}"\ncommand = "{server.command}"\nargs = {list(server.args)}\n{home}'
+
+
+async def test_what_is_behind_more_than_one_mcpb_is_neither_listed_nor_called(
+    shared: Instructable, tmp_path: Path
+) -> None:
+    last = mcpb_server("last", tmp_path / "last")
+    third = as_toml(last)
+    leaf = f'name = "leaf"\nurl = "{shared.url}"'
+    async with clients_of(mcpb_server("next", tmp_path / "next", leaf, third)) as clients:
+        client = await clients.join("handshake")
+        await until_listed(client, "remote_next_remote_leaf_echo", is_listed=True)
+        names = await names_of(client)
+        assert "remote_next_list_page_tools" in names
+        assert not [name for name in names if name.startswith("remote_next_remote_last")]
+        assert text_of(await client.call("remote_next_remote_leaf_echo", text="hi")) == "hi"
+        passed = {"name": "remote_next_list_page_tools", "_meta": {"dev.mcpb/hops": 1}}
+        rejected = await client.ask("tools/call", passed)
+        assert rejected["isError"]
+        assert "it is an mcpb behind more than one hop" in text_of(rejected)
+    called = [call.body["params"] for call in shared.log().find("tools/call")][-1]
+    assert called["_meta"]["dev.mcpb/hops"] == 2
