@@ -170,8 +170,7 @@ class RemoteConnection:
         if self.is_modern:
             return
         self._stamp(method, {}, options, "")
-        with _exchange(Exchange(opens_stream=method == "notifications/initialized")):
-            await self._dispatcher.notify(method, params, options)
+        await self._dispatcher.notify(method, params, options)
 
     async def listen(self, notifications: Params, on_opened: Callable[[], None]) -> None:
         """Receive notifications of changes until the server ends the stream (2026-07-28).
@@ -186,6 +185,7 @@ class RemoteConnection:
         params = self._stamp("subscriptions/listen", {"notifications": notifications}, options, "")
         acknowledged = self._acknowledged[request_id] = trio.Event()
         clock = CallClock(float("inf"))
+        failure: RemoteProblem | RemoteReportedError | None = None
         try:
             async with trio.open_nursery() as nursery:
 
@@ -194,10 +194,16 @@ class RemoteConnection:
                     on_opened()
 
                 nursery.start_soon(report_opened)
-                await self._send("subscriptions/listen", params, options, clock, None)
+                # Raised below: a nursery would put it into a group.
+                try:
+                    await self._send("subscriptions/listen", params, options, clock, None)
+                except (RemoteProblem, RemoteReportedError) as raised:
+                    failure = raised
                 nursery.cancel_scope.cancel()
         finally:
             del self._acknowledged[request_id]
+        if failure is not None:
+            raise failure
 
     def check_tool(self, tool: Definition) -> str:
         """Return why MCP 2026-07-28 forbids a tool, or nothing; remember the headers of its calls."""
@@ -411,6 +417,32 @@ class _Reader:
         await self.aclose()
 
 
+class _Writer:
+    """Write stream of the dispatcher: what is no request has an exchange of its own."""
+
+    def __init__(self, inner: WriteStream[SessionMessage]) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        message = item.message
+        if isinstance(message, JSONRPCRequest):
+            await self._inner.send(item)
+            return
+        # It is written in the task of a request, whose exchange may end before.
+        opens_stream = getattr(message, "method", "") == "notifications/initialized"
+        with _exchange(Exchange(opens_stream=opens_stream)):
+            await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
 class _PipeReader:
     """Read stream on a pipe. Lines that are no JSON-RPC message are ignored."""
 
@@ -569,7 +601,7 @@ async def _run(
         connection.lose(getattr(reader, "problem", None) or ended)
 
     watched = _Reader(reader, end)
-    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(watched, writer)
+    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(watched, _Writer(writer))
     connection = RemoteConnection(dispatcher, watched, transport, identity)
     requests = _ServerRequests(connection, events)
 

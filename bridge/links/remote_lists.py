@@ -96,6 +96,7 @@ class ListReader:
         self._keys: set[str] = set()
         self._cursors: set[str] = set()
         self._left_out_entries = 0
+        self._position = 0
 
     def add_page(self, result: Mapping[str, Any]) -> str | None:
         """Add one result; return the cursor of the next page, or None after the last one.
@@ -106,8 +107,9 @@ class ListReader:
         entries = result.get(self._kind.member)
         if not isinstance(entries, list):
             raise RemoteProblem(Cause.BAD_LIST, f"{self._kind.method} returned no list")
-        for position, entry in enumerate(entries):
-            if not self._add(entry, len(self._keys) + position):
+        for entry in entries:
+            self._position += 1
+            if not self._add(entry):
                 return None
         return self._next_cursor(result.get("nextCursor"))
 
@@ -126,21 +128,21 @@ class ListReader:
             raise RemoteProblem(Cause.BAD_LIST, f"{self._kind.method} has more than {MAX_PAGES} pages")
         return cursor
 
-    def _add(self, entry: Any, position: int) -> bool:
+    def _add(self, entry: Any) -> bool:
         """Add an entry; return False if there is space for neither it nor a later one."""
         reason = self._find_fault(entry)
         if reason:
-            self._leave_out(entry, position, reason)
+            self._leave_out(entry, reason)
             return True
         offered = self._accept(entry) if self._accept is not None else entry
         if not isinstance(offered, dict):
             if offered is not None:
-                self._leave_out(entry, position, offered)
+                self._leave_out(entry, offered)
             return True
         raw = msgspec.json.encode(offered)
         limit = self._find_limit(len(raw))
         if limit:
-            self._leave_out(entry, position, f"{limit}; later ones are left out too")
+            self._leave_out(entry, f"{limit}; later ones are left out too")
             return False
         self.used_bytes += len(raw)
         self._keys.add(entry[self._kind.key])
@@ -168,12 +170,12 @@ class ListReader:
             return f"a second one with this {self._kind.key}"
         return _find_wrong_member(self._kind, entry)
 
-    def _leave_out(self, entry: Any, position: int, reason: str) -> None:
+    def _leave_out(self, entry: Any, reason: str) -> None:
         self._left_out_entries += 1
         if len(self.left_out) >= _MAX_REASONS:
             return
         key = entry.get(self._kind.key) if isinstance(entry, dict) else None
-        shown = quote(key, _MAX_SHOWN_CHARS) if isinstance(key, str) and key else f"number {position + 1}"
+        shown = quote(key, _MAX_SHOWN_CHARS) if isinstance(key, str) and key else f"number {self._position}"
         self.left_out.append(f"{self._kind.noun} {shown}: {reason}")
 
 
