@@ -116,6 +116,18 @@ def read_config(home: Path, environ: Mapping[str, str] = os.environ) -> Config:
     return msgspec.structs.replace(whole, http=http, browser=browser, existing_channel=channel)
 
 
+def read_content(home: Path) -> bytes:
+    """Return the content of the file, for a command that edits it; empty if it is missing.
+
+    Raises:
+        ConfigError: it cannot be used, or others could have written it.
+    """
+    path = HomeLayout(home).config
+    content, found = _parse_file(path)
+    _convert(path, content, found)
+    return content
+
+
 def check_content(path: Path, content: bytes) -> Config:
     """Return the configuration that a text for the file means, without the environment.
 

@@ -42,7 +42,7 @@ _SECRETS = ("headers", "env")
 _NonEmpty = Annotated[str, Meta(min_length=1)]
 
 
-class RemoteRoot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RemoteRoot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One of `roots`: a directory or site that the server may learn of.
 
     Raises:
@@ -59,7 +59,9 @@ class RemoteRoot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise SettingError("name", "has a line break or another control character")
 
 
-class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemoteSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """One `[[remote]]`; docs/CONFIGURATION.md explains each key.
 
     Raises:

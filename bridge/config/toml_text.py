@@ -1,9 +1,11 @@
-"""TOML of the user's files: parses them, and finds the line of a key for error messages."""
+"""TOML of the user's files: parses and writes it, and finds the lines of keys and tables."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,41 @@ def line_of(content: bytes, key: str) -> int | None:
             if key == here or key.startswith((f"{here}[", f"{here}.")):
                 return number
     return None
+
+
+def find_entry(content: bytes, array: str, index: int) -> tuple[int, int]:
+    """Return the lines of an entry of an array of tables, from 0, the end excluded.
+
+    Comments behind its last key belong to what follows. It finds tables in their usual spelling; callers
+    parse the result of an edit to see that it removes what they mean.
+
+    Raises:
+        LookupError: the array is written in another way.
+    """
+    lines = content.split(b"\n")
+    heads = [(number, found) for number, line in enumerate(lines) if (found := _STATEMENT.match(line))]
+    tables = [(number, found["head"], found["table"].decode()) for number, found in heads if found["table"]]
+    starts = [number for number, head, table in tables if (head, table) == (b"[[", array)]
+    start = starts[index]
+    ends = (number for number, _, table in tables if number > start and not table.startswith(f"{array}."))
+    end = next(ends, len(lines))
+    while end > start + 1 and lines[end - 1].strip()[:1] in {b"", b"#"}:
+        end -= 1
+    return start, end
+
+
+def format_value(value: Any) -> str:
+    """Return a value in TOML, in one line."""
+    match value:
+        case Mapping():
+            pairs = [f"{_format_key(key)} = {format_value(each)}" for key, each in value.items()]
+            return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+        case list() | tuple():
+            return f"[{', '.join(map(format_value, value))}]"
+        case _:
+            # The escapes of JSON are escapes of TOML, which has one more.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _format_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else format_value(key)
