@@ -12,10 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from bridge.origins import OriginError, parse_address
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import hold_file, prepare_directory, read_held
 
 _MAX_BYTES = 4096
+_LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 
 class ServeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,20 @@ def all_running(state: Path) -> list[ServeRecord]:
         record for path in StateLayout(state).server_records.existing() if (record := _read_record(path))
     ]
     return sorted(found, key=lambda record: record.started_at, reverse=True)
+
+
+def find_own_server(state: Path, url: str) -> ServeRecord | None:
+    """Return the running server that a URL leads to; None if it leads elsewhere."""
+    try:
+        target = parse_address(url).origin
+    except OriginError:
+        return None
+    for record in all_running(state):
+        own = parse_address(record.url).origin
+        is_same_host = own.host == target.host or target.host in _LOOPBACK
+        if is_same_host and (own.scheme, own.port) == (target.scheme, target.port):
+            return record
+    return None
 
 
 def _read_record(path: Path) -> ServeRecord | None:
