@@ -328,7 +328,7 @@ class RemoteConnection:
         self, method: str, params: Params, options: CallOptions, clock: CallClock, call: object
     ) -> Params:
         if self.lost.is_set():
-            raise RemoteProblem(Cause.CLOSED, "the connection was lost")
+            raise self._make_loss(handed=False)
         exchange = Exchange(call)
         clock.restart()
         try:
@@ -342,13 +342,17 @@ class RemoteConnection:
             exchange.close()
         raise RemoteProblem(Cause.TOO_SLOW, f"it did not answer {method} in time", handed=exchange.was_sent)
 
+    def _make_loss(self, *, handed: bool) -> RemoteProblem:
+        """Return why the connection was lost, as the error of a request."""
+        loss = self.problem or RemoteProblem(Cause.CLOSED, "it closed the connection")
+        return RemoteProblem(loss.cause, loss.detail, handed=handed)
+
     def _explain(self, error: MCPError, exchange: Exchange) -> Exception:
         """Return the error of a request without a result: the transport's, or the server's own."""
         self.last_status = exchange.status
         problem = exchange.problem
         if problem is None and self.lost.is_set():
-            lost = self.problem or RemoteProblem(Cause.CLOSED, "it closed the connection")
-            problem = RemoteProblem(lost.cause, lost.detail, handed=exchange.was_sent)
+            problem = self._make_loss(handed=exchange.was_sent)
         elif problem is None and 300 <= exchange.status < 400:
             problem = RemoteProblem(Cause.REDIRECT, "it redirects to another address")
         elif problem is None and exchange.status in {202, 204}:
