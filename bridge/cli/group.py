@@ -28,6 +28,7 @@ _COMMANDS = {
     "prompt": ("bridge.cli.prompts:prompt", "Print the messages of the prompt NAME."),
     "prompts": ("bridge.cli.prompts:prompts", "List the prompts that MCP clients may get."),
     "read": ("bridge.cli.resources:read", "Read the resource URI, to stdout or a file."),
+    "remote": ("bridge.cli.remote:remote", "Add, list, remove or test remote MCP servers."),
     "resources": ("bridge.cli.resources:resources", "List the resources that MCP clients may read."),
     "serve": ("bridge.cli.serve:serve", "Serve MCP over HTTP, for clients with a URL."),
     "session": ("bridge.cli.sessions:session", "List or end the sessions of `mcpb call --session NAME`."),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 import trio
 
+from bridge.diagnostics.remote_check import RemoteCheck
 from bridge.diagnostics.report import DoctorReport
 from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
 from bridge.hub.argument_validation import Arguments
@@ -61,6 +62,8 @@ def collect_json_members(home: Path) -> dict[str, dict[str, str]]:
         "mcpb read --json": collect_member_types(
             [json.loads(run_mcpb("mcpb read mcpb://calls --json").stdout)]
         ),
+        "mcpb remote list --json": collect_member_types([make_remote_document()]),
+        "mcpb remote test --json": collect_member_types([{"servers": [make_sample_json(RemoteCheck)]}]),
         "mcpb resources --json": collect_member_types([json.loads(run_mcpb("mcpb resources --json").stdout)]),
         "mcpb status --json": collect_member_types(trio.run(make_status_documents, home)),
         "mcpb tools --json": collect_member_types(
@@ -85,6 +88,12 @@ def make_prompt_document(home: Path) -> Any:
     directory.mkdir(parents=True)
     (directory / "review.md").write_text("Review this.\n@embed mcpb://calls\n")
     return json.loads(run_mcpb("mcpb prompt review --json").stdout)
+
+
+def make_remote_document() -> Any:
+    """Add a remote server, then list it as JSON."""
+    run_mcpb("mcpb remote add orders https://orders.example/mcp --no-check")
+    return json.loads(run_mcpb("mcpb remote list --json").stdout)
 
 
 def make_approval_documents() -> list[Any]:

@@ -1,0 +1,137 @@
+"""Check of a remote server: connects, reads its lists, and names each cause of a failure with its remedy.
+
+`mcpb remote add` and `mcpb remote test` use it. It imports the mcp package when it connects.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import trio
+
+from bridge.config.remote_settings import RemoteSettings
+from bridge.links.configured_remote import make_options
+from bridge.links.remote_headers import RemoteHeaders
+from bridge.links.remote_problem import Cause, RemoteProblem
+from bridge.state.server_record import find_own_server
+from native_host.protocol.untrusted_text import single_line
+from native_host.system.home_layout import HomeLayout
+from native_host.system.program_name import format_command
+
+_MAX_DETAIL_CHARS = 300
+_CHECK_TIMEOUTS = 3
+"""Timeouts of a request that a whole check may take: a connection takes several requests."""
+BAD_ENTRY: Literal["bad-entry"] = "bad-entry"
+"""Cause of a finding that is not one of the connection: an entry of a list that cannot be offered."""
+
+_REMEDIES = {
+    Cause.NO_SUCH_HOST: "Check the name in its url, and that this machine's network (or VPN) knows it.",
+    Cause.REFUSED: "Start the server, or correct the host and the port in its url.",
+    Cause.TLS: (
+        "Correct the host in its url. If the certificate is your own, add its issuer to the system's "
+        "certificate store."
+    ),
+    Cause.UNAUTHORIZED: "Set bearer_file, bearer_env or header_command of this server, or renew its token.",
+    Cause.FORBIDDEN: "Use a token that has the permission for this server.",
+    Cause.NOT_MCP: "Correct the path in its url: many servers speak MCP at /mcp, older ones at /sse.",
+    Cause.TOO_SLOW: "Try again. If the server needs longer, raise timeout_s of this server.",
+    Cause.TOO_LARGE: "Report it to those who run the server: its messages exceed the limit.",
+    Cause.REDIRECT: "If you trust the address that it leads to, write that one as its url.",
+    Cause.HEADERS: "Correct this key of the server in config.toml.",
+    Cause.BAD_LIST: "Report it to those who run the server: its lists cannot be read to their end.",
+    Cause.CLOSED: "Try again, and look into the log of the server.",
+}
+
+
+class RemoteFinding(msgspec.Struct, frozen=True):
+    """A reason why a server, or one of its entries, cannot be used."""
+
+    cause: str
+    """A value of `Cause`, or BAD_ENTRY."""
+    detail: str
+    """One line without secrets. It may quote the server."""
+    remedy: str
+
+
+class RemoteCheck(msgspec.Struct, frozen=True, rename="camel"):
+    """Outcome of the check of one server."""
+
+    name: str
+    address: str
+    findings: tuple[RemoteFinding, ...] = ()
+    server: str = ""
+    """Name and version that the server reports: untrusted, one line."""
+    revision: str = ""
+    """Revision of MCP; empty: not connected."""
+    transport: str = ""
+    tools: int = 0
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
+
+    @property
+    def is_connected(self) -> bool:
+        """True if the server speaks MCP, whatever its entries are."""
+        return bool(self.revision)
+
+
+async def check_server(settings: RemoteSettings, home: Path, environ: Mapping[str, str]) -> RemoteCheck:
+    """Connect to a server and read its lists; never raises for what the server does."""
+    headers = RemoteHeaders(settings, environ)
+    try:
+        _reject_own_server(settings.url, home)
+        return await _connect(settings, headers)
+    except RemoteProblem as problem:
+        detail = headers.mask(problem.detail)
+        finding = RemoteFinding(problem.cause.value, detail, _remedy(settings, problem.cause))
+        return RemoteCheck(name=settings.name, address=settings.address, findings=(finding,))
+
+
+def _reject_own_server(url: str, home: Path) -> None:
+    if find_own_server(HomeLayout(home).state.path, url):
+        raise RemoteProblem(Cause.SELF, "this is the address of mcpb serve itself")
+
+
+async def _connect(settings: RemoteSettings, headers: RemoteHeaders) -> RemoteCheck:
+    # It takes half a second: only a server that is checked needs it.
+    from bridge.links.remote_mcp import open_remote  # noqa: PLC0415
+
+    limit_s = _CHECK_TIMEOUTS * settings.timeout_s
+    try:
+        with trio.fail_after(limit_s):
+            async with open_remote(make_options(settings, headers, is_quiet=True)) as server:
+                state, lists = server.state, server.lists
+    except trio.TooSlowError:
+        raise RemoteProblem(Cause.TOO_SLOW, f"its lists were not there after {limit_s:g} s") from None
+    remedy = (
+        f"Report it to those who run the server, or leave a tool out with deny of remote {settings.name}."
+    )
+    left_out = [
+        RemoteFinding(BAD_ENTRY, single_line(headers.mask(reason), _MAX_DETAIL_CHARS), remedy)
+        for reason in lists.left_out
+    ]
+    return RemoteCheck(
+        name=settings.name,
+        address=settings.address,
+        findings=tuple(left_out),
+        server=headers.mask(f"{state.server_name} {state.server_version}".strip()),
+        revision=state.revision,
+        transport=state.transport,
+        tools=len(lists.tools),
+        resources=len(lists.resources),
+        templates=len(lists.templates),
+        prompts=len(lists.prompts),
+    )
+
+
+def _remedy(settings: RemoteSettings, cause: Cause) -> str:
+    if cause is Cause.COMMAND:
+        command = shlex.join([settings.command, *settings.args])
+        return f"See what it reports in a terminal: {command}"
+    if cause is Cause.SELF:
+        return f"Remove it: {format_command(f'remote remove {settings.name}')}"
+    return _REMEDIES[cause]
