@@ -39,4 +39,5 @@ def make_options(
         filter=is_offered,
         map_tool=replace_texts,
         roots=settings.roots,
+        features=("sampling", "elicitation", "roots"),
     )

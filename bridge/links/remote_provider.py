@@ -34,6 +34,7 @@ from bridge.hub.providers import NoProvider, ReadResource, ToolDefinition
 from bridge.hub.tool_result import Answer, ResultCheck, read_call_result
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import HOPS, CallObserver
+from bridge.links.configured_remote import make_options
 from bridge.links.remote_calls import RemoteObserver
 from bridge.links.remote_client_requests import CallRequests, document_of
 from bridge.links.remote_entries import RemotePrompt, RemoteTarget, make_prompts, make_resources, source_of
@@ -42,7 +43,6 @@ from bridge.links.remote_hops import OWN_NAME, EntryForm
 from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteServer, RemoteState
 from bridge.links.remote_names import PREFIX, parse_uri
-from bridge.links.remote_options import RemoteOptions
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem, RemoteReportedError
 from bridge.links.remote_tools import RemoteTool, make_tools, origin_of
 from native_host.protocol import wire
@@ -86,20 +86,7 @@ class _Remote:
     def __init__(self, settings: RemoteSettings) -> None:
         self.settings = settings
         self.origin = origin_of(settings.name)
-        headers = RemoteHeaders(settings)
-        options = RemoteOptions(
-            name=settings.name,
-            url=settings.url,
-            command=settings.command,
-            args=settings.args,
-            env=settings.env,
-            get_headers=lambda is_rejected: headers.read(is_rejected=is_rejected),
-            watch=settings.watch,
-            timeout_s=settings.timeout_s,
-            roots=settings.roots,
-            features=("sampling", "elicitation", "roots"),
-        )
-        self.server = RemoteServer(options)
+        self.server = RemoteServer(make_options(settings, RemoteHeaders(settings)))
         self.scope = trio.CancelScope()
         self.tools: dict[str, RemoteTool] = {}
         self.prompts: dict[str, RemotePrompt] = {}

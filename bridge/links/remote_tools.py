@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,17 +52,17 @@ def origin_of(server: str) -> str:
 def make_tools(
     settings: RemoteSettings, form: EntryForm, entries: Sequence[RemoteEntry], max_name: int, known: Tools
 ) -> dict[str, RemoteTool]:
-    """Return the tools that the user's settings allow.
+    """Return the tools as clients see them.
 
     Args:
         settings: of the server.
         form: of its entries.
-        entries: the server's tools.
+        entries: tools of the server as `configured_remote.py` offers them.
         max_name: characters of a public name.
         known: tools of an earlier list of the same settings: an equal one stays the same object.
     """
-    offered = [entry for entry in form.select_entries(entries) if is_allowed(settings, entry.key)]
-    shown = [settings.rename.get(entry.key, entry.key) for entry in offered]
+    offered = form.select_entries(entries)
+    shown = [str(entry.definition["name"]) for entry in offered]
     names = public_names(tool_prefix(settings.name), shown, max_name)
     tools: dict[str, RemoteTool] = {}
     for name, entry in zip(names, offered, strict=True):
@@ -76,13 +75,6 @@ def make_tools(
         if tool:
             tools[name] = tool
     return tools
-
-
-def is_allowed(settings: RemoteSettings, own_name: str) -> bool:
-    """Return whether `allow` and `deny` of a server let clients use a tool."""
-    if any(fnmatch.fnmatchcase(own_name, glob) for glob in settings.deny):
-        return False
-    return not settings.allow or any(fnmatch.fnmatchcase(own_name, glob) for glob in settings.allow)
 
 
 def _make_tool(settings: RemoteSettings, form: EntryForm, name: str, entry: RemoteEntry) -> RemoteTool | None:

@@ -16,9 +16,9 @@ import pytest
 import trio
 
 from bridge.errors import CallError
+from bridge.hub.transport import HOPS
 from bridge.links.remote_mcp import (
     DISPOSED,
-    HOPS,
     Cause,
     RemoteCallError,
     RemoteObserver,
