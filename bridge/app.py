@@ -110,6 +110,7 @@ class RemoteServers:
         router = self._router
         services = HubServices(
             router.changes,
+            router.registry,
             self._policy,
             router.page_requests,
             router.page_log,

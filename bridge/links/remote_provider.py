@@ -31,6 +31,7 @@ from bridge.hub.primitives.page_read import check_argument_size
 from bridge.hub.primitives.page_requests import PageRequests
 from bridge.hub.primitives.page_resource import is_uri
 from bridge.hub.providers import NoProvider, ReadResource, ToolDefinition
+from bridge.hub.registry import Registry
 from bridge.hub.tool_result import Answer, ResultCheck, read_call_result
 from bridge.hub.tool_schema import Era
 from bridge.hub.transport import HOPS, CallObserver
@@ -53,7 +54,9 @@ LIST_S = 1.0
 """Seconds after the start in which lists wait for servers."""
 CONNECT_S = 10.0
 """Seconds that a call waits for the first connection to its server."""
-_UNSUBSCRIBE_S = 2.0
+_CLOSE_S = 1.0
+"""Seconds in which a session of a server is ended, when the bridge ends or the user removes the server."""
+_UNSUBSCRIBE_S = 1.0
 _UNKNOWN_URI = -32002
 """Code of MCP's handshake era for a resource that does not exist."""
 _MAX_SAID = 500
@@ -65,6 +68,7 @@ class HubServices(msgspec.Struct, frozen=True):
     """Parts of the hub that remote servers use."""
 
     changes: ChangeSignal
+    registry: Registry
     policy: Policy
     page_requests: PageRequests
     page_log: PageLog
@@ -198,12 +202,22 @@ class RemoteProvider(NoProvider):
         self._nursery.start_soon(self._run_server, remote)
 
     async def _run_server(self, remote: _Remote) -> None:
+        with remote.scope:
+            async with trio.open_nursery() as nursery:
+                running = trio.CancelScope(shield=True)  # until the server was left in order
+                nursery.start_soon(self._run_shielded, remote, running)
+                nursery.start_soon(self._note_settled, remote)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    with trio.move_on_after(_CLOSE_S, shield=True):
+                        await remote.server.dispose()
+                    running.cancel()
+
+    async def _run_shielded(self, remote: _Remote, scope: trio.CancelScope) -> None:
         try:
-            with remote.scope:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._note_settled, remote)
-                    await remote.server.run()
-                    nursery.cancel_scope.cancel()
+            with scope:
+                await remote.server.run()
         except Exception:  # noqa: BLE001  (other servers, and pages, go on)
             _log.exception("remote server %s: its connection failed", remote.settings.name)
         finally:
@@ -309,8 +323,9 @@ class RemoteProvider(NoProvider):
     async def _request(
         self, remote: _Remote, session: Session, method: str, params: dict[str, Any], observer: CallObserver
     ) -> dict[str, Any]:
-        """Send a request for a session. Raises as `RemoteServer.request`."""
+        """Send a request for a session. Raises as `RemoteServer.request`, or if the client is paused."""
         log = self._services.page_log
+        self._services.registry.pauses.check(session)
         reading = log.follow_server(session, remote.origin, observer.log)
         try:
             watching = self._observe(remote, session, observer)
@@ -362,8 +377,11 @@ class RemoteProvider(NoProvider):
         if parsed := parse_uri(uri):
             remote = self._remotes.get(parsed[0])
             return (remote, RemoteTarget(parsed[0], parsed[1], uri)) if remote else None
-        for remote in self._remotes.values():
-            if remote.origin in session.linked.origins_of(uri):
+        linked = session.linked.origins_of(uri)
+        if not all(origin.startswith(origins.REMOTE) for origin in linked):
+            return None  # a page has linked to it, too: a server must not take its place
+        for origin in reversed(linked):
+            if remote := self._remotes.get(origin.removeprefix(origins.REMOTE)):
                 return remote, RemoteTarget(remote.settings.name, uri, uri)
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from bridge.hub.primitives.page_resource import is_uri
@@ -20,8 +20,8 @@ class LinkedResources:
         self._origins: dict[str, list[str]] = {}
         """By URI, the latest last."""
 
-    def origins_of(self, uri: str) -> Collection[str]:
-        """Return the origins of the pages that have linked to a URI."""
+    def origins_of(self, uri: str) -> Sequence[str]:
+        """Return the origins of the pages and remote servers that have linked to a URI, the latest last."""
         return self._origins.get(uri, ())
 
     def add(self, uris: Sequence[str], origin: str) -> None:

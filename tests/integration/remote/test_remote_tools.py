@@ -18,10 +18,12 @@ import trio
 from bridge.app import Hub, new_session, open_hub, speak_mcp
 from bridge.config.remote_settings import RemoteRoot, RemoteSettings
 from bridge.config.settings import Config
+from bridge.hub.client_session import Session
 from bridge.hub.consent.page_tool_settings import PageSettings
 from bridge.hub.policy import PolicyRules
 from instructable_tools import TOOLS
 from mcp_client import McpLines, speaking_with, text_of
+from native_host.protocol import wire
 from remote_servers import Instructable, free_port, instructable_server
 
 # The HTTP client of the mcp package leaves its generators to the garbage collector.
@@ -55,11 +57,13 @@ class Clients:
 
     def __init__(self, hub: Hub, stack: AsyncExitStack) -> None:
         self.hub = hub
+        self.sessions: list[Session] = []
         self._stack = stack
 
     async def join(self, era: str, **capabilities: Any) -> McpLines:
         """Add a client that has introduced itself."""
         session = new_session()
+        self.sessions.append(session)
 
         async def serve(speak: Any) -> None:
             await speak_mcp(self.hub, session, speak)
@@ -181,6 +185,52 @@ async def test_read_only_leaves_the_tools_that_are_marked_so(shared: Instructabl
         rejected = await client.call("remote_orders_add", a=1, b=2)
         assert rejected["isError"]
         assert "policy.read_only is on" in text_of(rejected)
+
+
+async def test_a_paused_client_calls_nothing(shared: Instructable) -> None:
+    async with clients_of(settings(shared)) as clients:
+        client = await clients.join("handshake")
+        await client.call("remote_orders_echo", text="before")
+        (session,) = clients.sessions
+        paused = wire.PauseChange(session=session.id, paused=True, at=1)
+        clients.hub.router.registry.set_stored_pauses([paused])
+        rejected = await client.call("remote_orders_echo", text="paused")
+        assert "The user paused you." in text_of(rejected)
+        read = await client.ask("resources/read", {"uri": "mcpb://remote/orders/memo://one"})
+        assert "The user paused you." in read["error"]["message"]
+    assert "paused" not in str(shared.log().find("tools/call")[-1].body)
+
+
+async def test_a_link_of_a_server_does_not_take_the_place_of_a_page_s(shared: Instructable) -> None:
+    async with clients_of(settings(shared)) as clients:
+        client = await clients.join("handshake")
+        await client.call("remote_orders_blocks", kinds=["resource_link"])
+        assert "error" not in await client.ask("resources/read", {"uri": "memo://one"})
+        (session,) = clients.sessions
+        session.linked.add(["memo://one"], "https://shop.example")
+        assert "error" in await client.ask("resources/read", {"uri": "memo://one"})
+
+
+async def test_a_server_is_left_in_order(shared: Instructable) -> None:
+    shared.control(forget_log=True)
+    async with clients_of(settings(shared)) as clients:
+        client = await clients.join("handshake")
+        await client.call("remote_orders_echo", text="hi")
+    log = shared.log()
+    is_session = bool(log.find("initialize"))
+    assert [request.method for request in log.requests].count("DELETE") == int(is_session)
+
+
+async def test_a_call_of_a_server_that_the_user_removes_ends(shared: Instructable) -> None:
+    async with clients_of(settings(shared)) as clients:
+        client = await clients.join("handshake")
+        asked = {"name": "remote_orders_slow", "arguments": {"steps": 1, "endless": True}}
+        call = await client.send("tools/call", {**asked, "_meta": {"progressToken": 1}})
+        await client.heard("notifications/progress")
+        clients.hub.set_config(Config())
+        result = await client.answer_to(call)
+        assert result["isError"]
+        assert "It may have run" in text_of(result)
 
 
 # ── Requests of the server ──────────────────────────────────────────────────────────────────────────────────
