@@ -570,6 +570,9 @@ async def _open_sse(client: httpx2.AsyncClient, url: str) -> AsyncGenerator[SseP
         return await request_within_origin(client, "POST", endpoint, content=message, headers=headers)
 
     async with sse_within_origin(client, url, max_event_size=None) as events:
+        exchange = current_exchange.get()
+        if exchange is not None and exchange.problem is not None:
+            raise exchange.problem
         content_type = events.response.headers.get("content-type", "").lower()
         if not events.response.is_success or not content_type.startswith("text/event-stream"):
             raise RemoteProblem(Cause.NOT_MCP, "it offers no event stream")

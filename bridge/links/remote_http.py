@@ -1,7 +1,7 @@
 """HTTP of one remote server: its limits, its headers, and the record of what was sent.
 
-It stands between the transports of the mcp package and the network. A request that fails here becomes an
-HTTP error response, so that it fails alone and not with the whole connection; its `Exchange` has the cause.
+It stands between the transports of the mcp package and the network. A request that fails here gets a stand-in
+response, so that it fails alone and not with the whole connection; its `Exchange` has the cause.
 TLS is verified against the system's certificates.
 """
 
@@ -37,8 +37,11 @@ _ENDS_OF_EVENTS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END = 4
 _SESSION = "mcp-session-id"
 _LAST_EVENT = "last-event-id"
-_STAND_IN_STATUS = 502
-"""Status of the response that stands for a failed request."""
+_STAND_IN_STATUS = 202
+"""Status of the response that stands for a failed request.
+
+Of all errors, this one alone leaves the mcp package's tasks alive when their recipient is gone already.
+"""
 _PROTOCOL_HEADERS = frozenset(
     {"accept", "accept-encoding", "cache-control", "connection", "content-length", "content-type", "host"}
     | {"transfer-encoding", _SESSION, _LAST_EVENT}
@@ -182,7 +185,7 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; return an error response if that fails."""
+        """Send a request; return a stand-in if that fails."""
         exchange = current_exchange.get() or Exchange()
         if request.method == "POST":
             # A response to a server request, or a cancellation, is sent in the context of its call.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 import trio
 
@@ -29,6 +30,7 @@ from bridge.links.remote_mcp import (
     open_remote,
 )
 from http_frontend import CLOSES_EARLY
+from instructable_server import Instructions
 from native_host.protocol.wire import Code
 from remote_servers import (
     EVERYTHING_STDIO,
@@ -40,30 +42,44 @@ from remote_servers import (
 )
 
 pytestmark = CLOSES_EARLY
+Era = Literal["both", "handshake"]
 SOON_S = 30
 LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 STDIO: dict[str, Any] = {"command": INSTRUCTABLE_STDIO[0], "args": tuple(INSTRUCTABLE_STDIO[1:])}
 
 
+@pytest.fixture(scope="module")
+def started() -> Iterator[Callable[[Era], Instructable]]:
+    """Returns the server of an era, as if it were new: a start takes as long as ten tests."""
+    with ExitStack() as stack:
+        servers: dict[str, Instructable] = {}
+
+        def get(era: Era) -> Instructable:
+            if era not in servers:
+                servers[era] = stack.enter_context(instructable_server(era))
+            instructions = msgspec.to_builtins(Instructions(era=era))
+            servers[era].control(**instructions, drop_sessions=True, forget_log=True)
+            return servers[era]
+
+        yield get
+
+
 @pytest.fixture(params=["both", "handshake"])
-def server(request: pytest.FixtureRequest) -> Iterator[Instructable]:
+def server(request: pytest.FixtureRequest, started: Callable[[Era], Instructable]) -> Instructable:
     """The instructable server; `both` means that 2026-07-28 is negotiated."""
-    with instructable_server(request.param) as started:
-        yield started
+    return started(request.param)
 
 
 @pytest.fixture
-def one_era() -> Iterator[Instructable]:
+def one_era(started: Callable[[Era], Instructable]) -> Instructable:
     """The instructable server, where the era makes no difference."""
-    with instructable_server() as started:
-        yield started
+    return started("both")
 
 
 @pytest.fixture
-def handshake() -> Iterator[Instructable]:
+def handshake(started: Callable[[Era], Instructable]) -> Instructable:
     """The instructable server of the handshake era."""
-    with instructable_server("handshake") as started:
-        yield started
+    return started("handshake")
 
 
 @pytest.fixture(autouse=True)
@@ -170,9 +186,7 @@ async def test_nothing_is_sent_before_it_runs(one_era: Instructable) -> None:
     assert (remote.tools, one_era.log().requests) == ([], [])
 
 
-async def test_dynamic_headers_override_static_ones_and_the_protocol_overrides_both(
-    server: Instructable,
-) -> None:
+async def test_dynamic_headers_override_static_ones_and_the_protocol_both(server: Instructable) -> None:
     async def get_headers(*, is_rejected: bool) -> dict[str, str]:
         return {"x-token": "fresh", "Accept": "text/plain", "Mcp-Session-Id": "mine", "X-Other": "other"}
 
