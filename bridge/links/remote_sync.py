@@ -1,10 +1,12 @@
 """Shared runs of a remote server's sync, and its reconnection delays. Sans-IO but for waiting.
 
-Everything that arrives during a run shares it; a change that is reported meanwhile causes one more run.
+Everything that arrives during a run shares it; a change that is reported meanwhile causes one more run. Runs
+that only changes cause have growing pauses between them: a server may report a change with every list.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -13,6 +15,10 @@ from bridge.links.remote_problem import Cause, RemoteProblem
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
+_FIRST_PAUSE_S = 0.05
+_MAX_PAUSE_S = 2.0
+_QUIET_S = 10.0
+"""Without a change for so long, the next one causes a run at once."""
 
 
 class Backoff:
@@ -39,6 +45,7 @@ class _SyncRun:
 
     def __init__(self) -> None:
         self.is_over = trio.Event()
+        self.is_awaited = trio.Event()
         self.problem: RemoteProblem | None = None
         self.waiters = 0
 
@@ -61,6 +68,9 @@ class SharedSync:
         self._is_running = False
         self._is_changed = False
         self._wake = trio.Event()
+        self._pauses = Backoff(_FIRST_PAUSE_S, _MAX_PAUSE_S)
+        self._last_run_at = -math.inf
+        """Start of the last run that only changes caused."""
 
     def report_change(self) -> None:
         """Ask for a run that begins after this moment."""
@@ -77,6 +87,7 @@ class SharedSync:
         """
         run = self._run or self._start()
         run.waiters += 1
+        run.is_awaited.set()
         await run.is_over.wait()
         if run.problem is not None:
             raise run.problem
@@ -87,7 +98,9 @@ class SharedSync:
             while True:
                 await self._wake.wait()
                 self._wake = trio.Event()
-                await self._execute(self._run or self._start())
+                run = self._run or self._start()
+                await self._wait_turn(run)
+                await self._execute(run)
         finally:
             self._is_running = self._is_changed = False
             self._end(RemoteProblem(Cause.CLOSED, "the connection was closed during the sync"))
@@ -102,6 +115,16 @@ class SharedSync:
             self._run = _SyncRun()
             self._wake.set()
         return self._run
+
+    async def _wait_turn(self, run: _SyncRun) -> None:
+        if run.waiters:
+            return
+        if trio.current_time() - self._last_run_at < _QUIET_S:
+            with trio.move_on_after(self._pauses.next_delay_s()):
+                await run.is_awaited.wait()
+        else:
+            self._pauses.reset()
+        self._last_run_at = trio.current_time()
 
     async def _execute(self, run: _SyncRun) -> None:
         self._is_running = True
