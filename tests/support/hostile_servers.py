@@ -27,7 +27,7 @@ MANY_TOOLS = 100_000
 DESCRIPTION_CHARS = 1 << 20
 TOOLS_PER_PAGE = 1000
 DEPTH = 200_000
-FLOOD = 5_000
+FLOOD = 500
 """Messages that a client did not ask for."""
 FOREIGN_IDS = range(200)
 """Ids of requests that a client may have sent to this server or another one."""
@@ -36,6 +36,11 @@ COSTLY_LEVELS = 25
 _CHUNK = b"x" * (1 << 16)
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _SESSION = "session-1"
+_ELICITATION = {
+    "method": "elicitation/create",
+    "params": {"message": "Again?", "requestedSchema": {"type": "object", "properties": {}}},
+}
+_CHANGED = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).encode()
 INJECTED_HEADER = "x-injected"
 """Appears in requests only if a client sends a session id with its line break."""
 
@@ -344,9 +349,8 @@ async def _answer_others(exchange: Exchange) -> None:
     stolen = {"content": [{"type": "text", "text": "stolen"}]}
     await exchange.begin_events()
     for number in FOREIGN_IDS:
-        for request_id in (number, str(number)):
-            if request_id != own:
-                await exchange.send_event(exchange.encode(stolen, id=request_id))
+        if number != own:
+            await exchange.send_event(exchange.encode(stolen, id=number))
     await exchange.send_event(exchange.encode({"content": [{"type": "text", "text": "good"}]}))
     await exchange.close()
 
@@ -357,9 +361,8 @@ async def _answer_other_only(exchange: Exchange) -> None:
 
 async def _flood(exchange: Exchange) -> None:
     await exchange.begin_events()
-    changed = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).encode()
     for _ in range(FLOOD):
-        await exchange.send_event(changed)
+        await exchange.send_event(_CHANGED)
     exchange.server.is_flooded = True
     await trio.sleep_forever()
 
@@ -372,6 +375,74 @@ async def _ask_unasked(exchange: Exchange) -> None:
         await exchange.send_event(json.dumps(asked).encode())
     exchange.server.is_flooded = True
     await trio.sleep_forever()
+
+
+async def _change_with_each_list(exchange: Exchange) -> None:
+    await exchange.begin_events()
+    await exchange.send_event(_CHANGED)
+    await exchange.send_event(exchange.encode({"tools": [make_tool()]}))
+    await exchange.close()
+
+
+async def _endless_progress(exchange: Exchange) -> None:
+    await exchange.begin_events()
+    token = exchange.params["_meta"]["progressToken"]
+    for number in range(FLOOD):
+        params = {"progressToken": token, "progress": number, "message": "x" * 1000}
+        message = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+        await exchange.send_event(json.dumps(message).encode())
+    await exchange.send_event(exchange.encode({"content": [{"type": "text", "text": "good"}]}))
+    await exchange.close()
+
+
+async def _session_lost(exchange: Exchange) -> None:
+    await exchange.respond(404)
+
+
+async def _ask_again(exchange: Exchange) -> None:
+    await exchange.answer({"resultType": "input_required", "inputRequests": {"1": _ELICITATION}})
+
+
+async def _ask_much(exchange: Exchange) -> None:
+    asked = {str(number): _ELICITATION for number in range(FLOOD)}
+    await exchange.answer({"resultType": "input_required", "inputRequests": asked})
+
+
+async def _endless_head(exchange: Exchange) -> None:
+    await exchange.stream.send_all(b"HTTP/1.1 200 X\r\n")
+    await exchange.stream.send_all(b"X-Long: ")
+    await exchange.send_much(sys.maxsize)
+
+
+def _answering_error(error: Any) -> Script:
+    async def script(exchange: Exchange) -> None:
+        message = {"jsonrpc": "2.0", "id": exchange.message["id"], "error": error}
+        await exchange.respond(200, _JSON, json.dumps(message).encode())
+
+    return script
+
+
+async def _sse_endpoint_elsewhere(exchange: Exchange) -> None:
+    assert exchange.server.other
+    await exchange.begin_events()
+    await exchange.stream.send_all(f"event: endpoint\ndata: {exchange.server.other.url}\n\n".encode())
+    await trio.sleep_forever()
+
+
+async def _not_allowed(exchange: Exchange) -> None:
+    await exchange.respond(405)
+
+
+async def _discover(exchange: Exchange) -> None:
+    await exchange.answer(
+        {
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+    )
 
 
 async def _garbage(exchange: Exchange) -> None:
@@ -395,6 +466,25 @@ def _costly_schema() -> Json:
     }
 
 
+def _odd_tools() -> list[Any]:
+    """Return definitions that JSON allows and MCP does not, or that some reader stumbles over."""
+    properties: list[Any] = [[], 7, None, {"a": 7}, {"a": {"x-mcp-header": 7}}, {"a": {"type": {}}}]
+    schemas: list[Any] = [{"properties": odd} for odd in properties]
+    schemas += [7, None, [], {"type": ["object"]}, {"maximum": 10**40}, {"minimum": -(10**40)}]
+    schemas += [{"default": float("inf")}, {"default": float("nan")}, {"$ref": "#"}, {"pattern": "("}]
+    odd: list[Any] = [make_tool(f"odd_{number}", inputSchema=schema) for number, schema in enumerate(schemas)]
+    odd += [make_tool(name) for name in ("", "nul\x00", "line\nbreak", "override\u202e", "x" * 100_000)]
+    odd += [make_tool("noted", annotations=7), make_tool("meta", _meta=[]), make_tool("titled", title={})]
+    odd += [
+        make_tool("huge_number", _meta={"n": 10**400}),
+        make_tool("output", outputSchema=7),
+        [],
+        "x",
+        None,
+    ]
+    return [*odd, make_tool()]
+
+
 SCRIPTS: dict[str, dict[str, Script]] = {
     "behaved": {},
     # Lists
@@ -413,9 +503,10 @@ SCRIPTS: dict[str, dict[str, Script]] = {
             {"tools": [make_tool("wordy", description="x" * DESCRIPTION_CHARS), make_tool()]}
         )
     },
+    "odd_tools": {"tools/list": _answering({"tools": _odd_tools()})},
+    "odd_modern_tools": {"server/discover": _discover, "tools/list": _answering({"tools": _odd_tools()})},
     "tools_as_object": {"tools/list": _answering({"tools": {}})},
     "cursor_as_number": {"tools/list": _answering({"tools": [], "nextCursor": 1})},
-    "result_as_number": {"tools/list": _answering(7)},
     # Sizes
     "huge_json": {"tools/call": _huge_json},
     "huge_event": {"tools/call": _huge_event},
@@ -444,12 +535,40 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "session_with_line_break": {"initialize": _with_session(f"one\r\n {INJECTED_HEADER}: 1")},
     "session_with_bare_line_feed": {"initialize": _with_session(f"one\n{INJECTED_HEADER}: 1")},
     "session_with_carriage_return": {"initialize": _with_session(f"one\r{INJECTED_HEADER}: 1")},
+    "session_lost_by_each_call": {"tools/call": _session_lost},
     "session_too_long": {"initialize": _with_session("s" * 60_000)},
     "answers_others": {"tools/call": _answer_others},
     "answers_other_only": {"tools/call": _answer_other_only},
     # Unsolicited messages
     "list_changed_flood": {"GET": _flood},
     "request_flood": {"GET": _ask_unasked},
+    "change_with_each_list": {"tools/list": _change_with_each_list},
+    "progress_flood": {"tools/call": _endless_progress},
+    "asks_again": {"server/discover": _discover, "tools/call": _ask_again},
+    "asks_much": {"server/discover": _discover, "tools/call": _ask_much},
+    # Errors
+    "error_as_number": {"tools/call": _answering_error(7)},
+    "error_without_message": {"tools/call": _answering_error({"code": "x", "message": None})},
+    "error_with_code_as_float": {"tools/call": _answering_error({"code": 1.5, "message": "x"})},
+    "error_huge": {
+        "tools/call": _answering_error({"code": -1, "message": "\x1b[31m" + "x" * DESCRIPTION_CHARS})
+    },
+    "endless_head": {"tools/call": _endless_head},
+    # Negotiation
+    "odd_initialize": {
+        "initialize": _answering({"protocolVersion": {}, "capabilities": 7, "serverInfo": []})
+    },
+    "odd_capabilities": {
+        "initialize": _answering({"protocolVersion": "2025-06-18", "capabilities": 7, "serverInfo": []})
+    },
+    "odd_discovery": {
+        "server/discover": _answering({"supportedVersions": [{}, 7, None], "capabilities": []})
+    },
+    "sse_endpoint_elsewhere": {
+        "server/discover": _not_allowed,
+        "initialize": _not_allowed,
+        "GET": _sse_endpoint_elsewhere,
+    },
     # No MCP
     "garbage": dict.fromkeys(("server/discover", "initialize"), _garbage),
     "web_page": dict.fromkeys(("server/discover", "initialize"), _web_page),
