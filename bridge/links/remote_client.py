@@ -8,6 +8,7 @@ Importing this module takes half a second: only `remote_mcp` does, when a server
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
@@ -37,9 +38,11 @@ from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     LOG_LEVEL_META_KEY,
+    PARSE_ERROR,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    JSONRPCNotification,
     JSONRPCRequest,
     jsonrpc_message_adapter,
 )
@@ -359,6 +362,9 @@ class RemoteConnection:
             problem = status_problem(exchange.status, handed=True)
         elif problem is None and exchange.has_ended:
             problem = RemoteProblem(Cause.CLOSED, "it ended its response without a result", handed=True)
+        elif problem is None and error.error.code == PARSE_ERROR:
+            # What we send is JSON: the package reports with this code a response that is not.
+            problem = RemoteProblem(Cause.NOT_MCP, "it sent a message that is not valid", handed=True)
         if problem is None:
             return RemoteReportedError(error.error.code, error.error.message, error.error.data)
         if problem.is_session_lost or (problem.may_recover and not exchange.was_sent):
@@ -403,10 +409,13 @@ class _Reader:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return await anext(self._inner)
+            item = await anext(self._inner)
+            while _is_bad_progress(item):
+                item = await anext(self._inner)
         except BaseException:
             self._on_end()
             raise
+        return item
 
     async def receive(self) -> SessionMessage | Exception:
         return await anext(self)
@@ -445,6 +454,19 @@ class _Writer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _is_bad_progress(item: SessionMessage | Exception) -> bool:
+    """Return whether a progress notification has a number that no float holds: the dispatcher would fail."""
+    message = item.message if isinstance(item, SessionMessage) else None
+    if not isinstance(message, JSONRPCNotification) or message.method != "notifications/progress":
+        return False
+    params = message.params or {}
+    numbers = [params.get(name) for name in ("progress", "total")]
+    try:
+        return not all(math.isfinite(number) for number in numbers if isinstance(number, int | float))
+    except OverflowError:
+        return True
 
 
 class _PipeReader:

@@ -395,6 +395,32 @@ async def _endless_progress(exchange: Exchange) -> None:
     await exchange.close()
 
 
+async def _odd_notifications(exchange: Exchange) -> None:
+    """Send notifications that JSON-RPC allows and MCP does not, then the result."""
+    token = (exchange.params.get("_meta") or {}).get("progressToken")
+    odd_values: list[Any] = ["x", None, {}, [], float("nan"), float("inf"), 10**400, -(10**400)]
+    names = ("progress", "total", "message", "level", "data", "uri", "elicitationId", "requestId", "_meta")
+    methods = ("progress", "message", "cancelled", "resources/updated", "elicitation/complete", "nothing")
+    await exchange.begin_events()
+    for method in methods:
+        for name in names:
+            for odd in odd_values:
+                params = {"progressToken": token, "progress": 1, "level": "info", name: odd}
+                message = {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
+                await exchange.send_event(json.dumps(message).encode())
+    for text in (b"data:\n\n", b"\xff\xfe\n\n", b"event: odd\ndata: 1\n\n", b"retry: x\n\n", b"id: \x00\n\n"):
+        await exchange.stream.send_all(text)
+    await exchange.send_event(exchange.encode({"content": [{"type": "text", "text": "good"}]}))
+    await exchange.close()
+
+
+def _sending(content_type: str, body: bytes) -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.respond(200, content_type, body, "Connection: close")
+
+    return script
+
+
 async def _session_lost(exchange: Exchange) -> None:
     await exchange.respond(404)
 
@@ -505,8 +531,12 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     },
     "odd_tools": {"tools/list": _answering({"tools": _odd_tools()})},
     "odd_modern_tools": {"server/discover": _discover, "tools/list": _answering({"tools": _odd_tools()})},
+    "surrogate_in_tool": {
+        "tools/list": _answering({"tools": [make_tool("odd", description="\ud800"), make_tool()]})
+    },
     "tools_as_object": {"tools/list": _answering({"tools": {}})},
     "cursor_as_number": {"tools/list": _answering({"tools": [], "nextCursor": 1})},
+    "result_as_number": {"tools/list": _answering(7)},
     # Sizes
     "huge_json": {"tools/call": _huge_json},
     "huge_event": {"tools/call": _huge_event},
@@ -544,6 +574,7 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "request_flood": {"GET": _ask_unasked},
     "change_with_each_list": {"tools/list": _change_with_each_list},
     "progress_flood": {"tools/call": _endless_progress},
+    "odd_notifications": {"tools/call": _odd_notifications},
     "asks_again": {"server/discover": _discover, "tools/call": _ask_again},
     "asks_much": {"server/discover": _discover, "tools/call": _ask_much},
     # Errors
@@ -553,6 +584,9 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "error_huge": {
         "tools/call": _answering_error({"code": -1, "message": "\x1b[31m" + "x" * DESCRIPTION_CHARS})
     },
+    "not_json": {"tools/call": _sending(_JSON, b"{")},
+    "not_json_event": {"tools/call": _sending(_EVENTS, b"data: {\n\n")},
+    "not_rpc_event": {"tools/call": _sending(_EVENTS, b"data: []\n\n")},
     "endless_head": {"tools/call": _endless_head},
     # Negotiation
     "odd_initialize": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,6 +148,7 @@ async def assert_still_connected(hostile: HostileServer, remote: RemoteServer) -
     "script",
     [
         *("gzip_bomb", "gzip_bomb_event", "deep_json", "endless_head"),
+        *("not_json", "not_json_event", "not_rpc_event"),
         *("error_as_number", "error_without_message", "error_with_code_as_float"),
     ],
 )
@@ -191,10 +193,12 @@ async def test_a_call_whose_connection_dies_may_have_run_and_is_not_repeated(scr
         ("dies_in_list", Cause.CLOSED),
         ("garbage", Cause.CLOSED),
         ("web_page", Cause.NOT_MCP),
+        ("result_as_number", Cause.NOT_MCP),
         ("redirect_elsewhere", Cause.REDIRECT),
         ("redirect_to_file", Cause.REDIRECT),
         ("redirect_in_circles", Cause.REDIRECT),
         ("session_too_long", Cause.NOT_MCP),
+        ("surrogate_in_tool", Cause.NOT_MCP),
         ("odd_initialize", Cause.NOT_MCP),
         ("sse_endpoint_elsewhere", Cause.REDIRECT),
     ],
@@ -261,6 +265,15 @@ async def test_a_change_with_each_list_leaves_calls_usable() -> None:
 async def test_a_flood_of_progress_does_not_delay_others() -> None:
     async with attack("progress_flood") as (_, remote):
         await assert_good(remote)
+
+
+async def test_odd_notifications_before_a_result_are_ignored() -> None:
+    async with attack("odd_notifications") as (_, remote):
+        numbers: list[float] = []
+        observer = RemoteObserver(on_progress=lambda progress, *_: numbers.append(progress))
+        result = await remote.request("tools/call", CALL, observer)
+        assert result["content"][0]["text"] == "good"
+        assert all(map(math.isfinite, numbers))
 
 
 @pytest.mark.parametrize(("script", "most_calls"), [("asks_again", 20), ("asks_much", 1)])
