@@ -20,9 +20,9 @@ import httpx2
 import msgspec
 import trio
 
+from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_problem import Cause, RemoteProblem
 
-MAX_MESSAGE_BYTES = 64 << 20
 CONNECT_S = 10.0
 WRITE_S = 30.0
 END_SESSION_S = 2.0
@@ -118,7 +118,7 @@ class _EventStream(httpx2.AsyncByteStream):
         self._stream = stream
         self._exchange = exchange
         self._on_end = on_end
-        self._event_bytes = 0
+        self._meter = MessageMeter(is_event=True)
         self._tail = b""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -150,10 +150,10 @@ class _EventStream(httpx2.AsyncByteStream):
     def _count(self, chunk: bytes) -> None:
         text = self._tail + chunk
         end = max(text.rfind(end) for end in _ENDS_OF_EVENTS)
-        self._event_bytes = len(text) - end if end >= 0 else self._event_bytes + len(chunk)
+        if end >= 0:
+            self._meter.begin()
+        self._meter.add(text[end:] if end >= 0 else chunk)
         self._tail = chunk[-_LONGEST_END:]
-        if self._event_bytes > MAX_MESSAGE_BYTES:
-            raise too_large(handed=True)
 
 
 class RemoteTransport(httpx2.AsyncBaseTransport):
@@ -332,13 +332,6 @@ def make_client(transport: RemoteTransport) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, timeout=timeout, headers={"accept-encoding": "identity"})
 
 
-def too_large(*, handed: bool) -> RemoteProblem:
-    """Return the problem of a message over the limit."""
-    return RemoteProblem(
-        Cause.TOO_LARGE, f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB", handed=handed
-    )
-
-
 def status_problem(status: int, *, handed: bool) -> RemoteProblem:
     """Return the problem of a response without a JSON-RPC message."""
     if status in {401, 403}:
@@ -407,13 +400,12 @@ def _check_headers(headers: httpx2.Headers) -> None:
 
 
 async def _read(stream: httpx2.AsyncByteStream, exchange: Exchange) -> bytes:
-    body = bytearray()
+    body, meter = bytearray(), MessageMeter()
     try:
         with exchange.until_over():
             async for chunk in stream:
+                meter.add(chunk)
                 body += chunk
-                if len(body) > MAX_MESSAGE_BYTES:
-                    raise too_large(handed=True)
             return bytes(body)
     except httpx2.HTTPError as error:
         raise describe_error(error, handed=True) from None

@@ -18,7 +18,8 @@ from urllib.parse import urljoin
 import httpx2
 import trio
 
-from bridge.links.remote_http import MAX_MESSAGE_BYTES, Exchange, current_exchange, status_problem, too_large
+from bridge.links.message_meter import MessageMeter
+from bridge.links.remote_http import Exchange, current_exchange, status_problem
 from bridge.links.remote_problem import Cause, RemoteProblem
 from native_host.protocol.untrusted_text import single_line
 
@@ -66,7 +67,7 @@ class StdioPipe:
         """Return the next line of stdout.
 
         Raises:
-            RemoteProblem: the line is too long.
+            RemoteProblem: the line is too large.
         """
         while True:
             line = self._lines.pop()
@@ -100,13 +101,15 @@ class _Lines:
     def __init__(self) -> None:
         self._lines: list[bytes] = []
         self._begun = bytearray()
+        self._meter = MessageMeter()
 
     def add(self, chunk: bytes | bytearray) -> None:
         first, *others = chunk.split(b"\n")
+        self._meter.add(first)
         self._begun += first
-        if len(self._begun) > MAX_MESSAGE_BYTES:
-            raise too_large(handed=True)
         if others:
+            self._meter.begin()
+            self._meter.add(others[-1])
             self._lines += [bytes(self._begun), *map(bytes, others[:-1])]
             self._lines.reverse()
             self._begun = bytearray(others[-1])

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 HUGE_BYTES = 70 << 20
 MANY_TOOLS = 100_000
 DESCRIPTION_CHARS = 1 << 20
+MANY_VALUES = 10 << 20
 TOOLS_PER_PAGE = 1000
 DEPTH = 200_000
 FLOOD = 500
@@ -304,6 +305,20 @@ async def _huge_event(exchange: Exchange) -> None:
     await exchange.stream.send_all(head[2] + b"\n\n")
 
 
+def _many_values(exchange: Exchange) -> bytes:
+    return exchange.encode({"content": [], "lists": "?"}).replace(b'"?"', b"[" + b"[]," * MANY_VALUES + b"0]")
+
+
+async def _values_in_json(exchange: Exchange) -> None:
+    await exchange.respond(200, _JSON, _many_values(exchange))
+
+
+async def _values_in_event(exchange: Exchange) -> None:
+    await exchange.begin_events()
+    await exchange.stream.send_all(b': "\n')
+    await exchange.send_event(_many_values(exchange))
+
+
 @functools.cache
 def _bomb() -> bytes:
     return gzip.compress(b" " * (4 * HUGE_BYTES), 1)
@@ -541,6 +556,8 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "huge_json": {"tools/call": _huge_json},
     "huge_event": {"tools/call": _huge_event},
     "huge_list": {"tools/list": _huge_json},
+    "many_values": {"tools/call": _values_in_json},
+    "many_values_event": {"tools/call": _values_in_event},
     "endless_event": {"tools/call": _endless_event},
     "gzip_bomb": {"tools/call": _gzip_bomb},
     "gzip_bomb_event": {"tools/call": _gzip_bomb_event},
