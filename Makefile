@@ -75,9 +75,9 @@ test-e2e-chain:
 test-e2e-tools:
 	@$(pytest) tests/e2e/browser_tools
 
-# The extension, HTTP, the README, and the programs that drive the browsers of tests.
+# The extension, the page module, HTTP, the README, and the programs that drive the browsers of tests.
 test-e2e-extension:
-	@$(pytest) tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer
+	@$(pytest) tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer tests/e2e/page_module
 
 test-e2e-firefox:
 	@$(pytest) tests/e2e/firefox

@@ -56,6 +56,7 @@ MARKS: Mapping[str, Sequence[pytest.MarkDecorator]] = {
     "contract/clients/test_client_snippets.py": [pytest.mark.interop],
     "contract/clients/test_conformance.py": [pytest.mark.chromium],
     "contract/clients/test_foreign_clients.py": [pytest.mark.chromium],
+    "contract/pages/test_page_module_readme.py": [pytest.mark.chromium],
 }
 """Marks of the tests in a folder or file. The longest path counts; no test file marks itself."""
 

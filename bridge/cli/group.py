@@ -39,6 +39,7 @@ _COMMANDS = {
         "install.cli:uninstall_native_host",
         "Remove the registration of the native host.",
     ),
+    "webmcp": ("bridge.cli.webmcp:webmcp", "Copy the module for pages with an MCP server's tools."),
 }
 """Module of each command, and the line that `mcpb --help` shows without importing it."""
 

@@ -20,7 +20,17 @@ from bridge.browser_tools.tool_runner import all_tools
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/FILES.md"
-FOLDERS = ("native_host", "http_serving", "bridge", "install", "manifests", "demo", "extension", "benchmarks")
+FOLDERS = (
+    "native_host",
+    "http_serving",
+    "bridge",
+    "install",
+    "manifests",
+    "demo",
+    "extension",
+    "webmcp",
+    "benchmarks",
+)
 SUFFIXES = {".py", ".js", ".sh"}
 _HEAD = """\
 # Files

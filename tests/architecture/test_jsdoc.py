@@ -1,4 +1,4 @@
-"""Every function of the extension has a JSDoc comment, and every port reads why it has ended."""
+"""Every function of the extension and the page module has a JSDoc comment; every port reads why it ended."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def find_port_ends(path: Path) -> Iterator[str]:
         yield f"{show_path(path)}: call onPortEnd instead of onDisconnect.addListener"
 
 
-def test_every_function_of_the_extension_is_described() -> None:
-    paths = find_files("extension", suffix=".js")
+def test_every_function_is_described() -> None:
+    paths = find_files("extension", "webmcp", suffix=".js")
     check_gate("functions without JSDoc", (name for path in paths for name in find_undescribed(path)))
 
 

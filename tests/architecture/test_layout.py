@@ -10,7 +10,7 @@ from bridge.browser_tools.tool_definitions import FILE as TOOL_LIST
 from generated_files import PAGE, first_line, render_page, render_tool_list, source_files
 from source_trees import PRODUCT, ROOT, find_files
 
-PACKAGES = (*PRODUCT, "extension")
+PACKAGES = (*PRODUCT, "extension", "webmcp")
 IN_EACH_PACKAGE = {"__init__.py", "py.typed"}
 MOST_MODULES = 28
 """Modules in one directory, `__init__.py` not counted."""

@@ -15,7 +15,7 @@ GERUNDS = {
     "credential_masking": "term for hiding secrets",
     "browser_matching": "noun: the result of a matching",
 }
-PACKAGES = (*PRODUCT, "extension")
+PACKAGES = (*PRODUCT, "extension", "webmcp")
 
 
 def find_repeated_names(paths: list[Path], root: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"native_host", "http_serving", "bridge", "install", "manifests", "extension", "demo"}
+PACKAGES = {"native_host", "http_serving", "bridge", "install", "manifests", "extension", "webmcp", "demo"}
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +58,8 @@ def test_the_command_runs_from_it_and_copies_the_extension(wheel: Path, mcpb_hom
     assert {"manifest.json", "worker", "content", "popup", "icons"} <= copied
     assert (mcpb_home / "extension/icons/connected-128.png").stat().st_size > 1000
     assert not [name for name in copied if name.startswith("_")]
+    for _ in range(2):  # into an earlier copy, too
+        subprocess.run(
+            [*command, "webmcp", "webmcp"], env=env, cwd=mcpb_home, check=True, capture_output=True
+        )
+    assert files_below(mcpb_home, "webmcp") == files_below(ROOT, "webmcp")

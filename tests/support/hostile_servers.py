@@ -370,6 +370,25 @@ async def _answer_others(exchange: Exchange) -> None:
     await exchange.close()
 
 
+async def _answer_and_stay(exchange: Exchange) -> None:
+    """Send the response, and keep its stream open."""
+    await exchange.begin_events()
+    await exchange.send_event(exchange.encode({"content": [{"type": "text", "text": "good"}]}))
+    await trio.sleep_forever()
+
+
+async def _detach(exchange: Exchange) -> None:
+    """End the response's stream, with a delay for its resumption."""
+    await exchange.begin_events()
+    await exchange.stream.send_all(b"id: %d\nretry: 2000\ndata:\n\n" % exchange.message["id"])
+    await exchange.close()
+
+
+async def _answer_resumption(exchange: Exchange) -> None:
+    exchange.message = {"id": int(exchange.headers["last-event-id"])}
+    await _answer_and_stay(exchange)
+
+
 async def _answer_other_only(exchange: Exchange) -> None:
     await exchange.answer({"content": []}, id=99_999)
 
@@ -566,6 +585,7 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "never_responding": {"server/discover": _never, "initialize": _never},
     "never_listing": {"tools/list": _never},
     "never_calling": {"tools/call": _never},
+    "never_ending_session": {"DELETE": _never},
     "half_event": {"tools/call": _half_event},
     "endless_comments": {"tools/call": _endless_comments},
     # Deaths
@@ -586,6 +606,9 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "session_too_long": {"initialize": _with_session("s" * 60_000)},
     "answers_others": {"tools/call": _answer_others},
     "answers_other_only": {"tools/call": _answer_other_only},
+    # Streams
+    "answers_and_stays": {"tools/call": _answer_and_stay},
+    "detaches": {"tools/call": _detach, "GET": _answer_resumption},
     # Unsolicited messages
     "list_changed_flood": {"GET": _flood},
     "request_flood": {"GET": _ask_unasked},

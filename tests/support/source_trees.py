@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("native_host", "http_serving", "bridge", "install", "manifests", "demo")
-CODE = (*PRODUCT, "extension", "benchmarks")
-PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "benchmarks/*.md")
+CODE = (*PRODUCT, "extension", "webmcp", "benchmarks")
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "benchmarks/*.md", "webmcp/*.md")
 _LEFT_OUT = {"node_modules", "__pycache__", "peers", ".venv"}
 _JAVASCRIPT_TEXT = re.compile(
     r"""(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"""

@@ -239,10 +239,10 @@ class Browser:
 
 
 @contextmanager
-def open_browser(thread: TrioThread) -> Iterator[Browser]:
+def open_browser(thread: TrioThread, flags: Sequence[str] = ()) -> Iterator[Browser]:
     """A Chromium on a throw-away profile, without our extension."""
     with throw_away_directory() as home:
-        chromium = open_chromium(home / "profile", env={"TMPDIR": str(home)})
+        chromium = open_chromium(home / "profile", flags, env={"TMPDIR": str(home)})
         with thread.holding(chromium) as opened:
             yield Browser(thread, opened)
 
