@@ -1,4 +1,4 @@
-"""The pages in docs/ agree with the code: examples, tables, links, and the rules of two specifications."""
+"""The pages in docs/ agree with the code: examples, tables, links, and the rules of the specifications."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def parts_of(specification: str) -> dict[str, str]:
     return dict(re.findall(r"^### (\d)\. [^\n]+\n(.*?)(?=^###|\Z)", rules, re.MULTILINE | re.DOTALL))
 
 
-PARTS = {specification: parts_of(specification) for specification in ("MCP-B", "HTTP/SSE", "MCP concepts")}
+PARTS = {
+    specification: parts_of(specification)
+    for specification in ("MCP-B", "HTTP/SSE", "MCP concepts", "registerWebMcp")
+}
 
 
 class Rule(NamedTuple):
@@ -161,13 +164,14 @@ def test_every_part_of_each_specification_has_its_rules() -> None:
         "MCP-B": "1234567",
         "HTTP/SSE": "12345678",
         "MCP concepts": "1234567",
+        "registerWebMcp": "1234567",
     }
     assert all(rules_of(part) for parts in PARTS.values() for part in parts.values())
 
 
 def test_every_decision_about_a_specification_stands_once() -> None:
     numbers = sorted(int(rule.decision[1:]) for rule in RULE_TABLE if rule.decision)
-    assert numbers == [*range(54)]
+    assert numbers == [*range(70)]
 
 
 @pytest.mark.parametrize("rule", RULE_TABLE, ids=[rule.text[:50] for rule in RULE_TABLE])
@@ -201,6 +205,18 @@ def test_each_text_that_reaches_a_model_has_its_mark_code_and_test(cells: list[s
     assert where
     assert tests
     assert all(named.startswith("tests/") for named in tests)
+
+
+# ── SECURITY.md ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_promise_has_tests_that_are_there() -> None:
+    page = (ROOT / "SECURITY.md").read_text()
+    promises = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    for _, _, _, tests in (cells for cells in promises if cells[-1].strip() != "test"):
+        names = [name if "/" in name else f"tests/e2e/security/{name}" for name in quoted(tests)]
+        assert names
+        assert [name for name in names if not is_there(name)] == []
 
 
 # ── docs/BROWSER_TOOLS.md ───────────────────────────────────────────────────────────────────────────────────
@@ -258,7 +274,7 @@ def test_the_approvals_of_the_configuration_can_be_used(tmp_path: Path) -> None:
     assert not approvals.has("https://tea.example", "act", "any")
 
 
-@pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md", "UNTRUSTED.md"])
+@pytest.mark.parametrize("document", ["BROWSER_TOOLS.md", "CONFIGURATION.md", "REMOTE.md", "UNTRUSTED.md"])
 def test_its_links_lead_somewhere(document: str) -> None:
     for name, anchor in re.findall(r"\]\(([A-Z_]*(?:\.md)?)#([a-z0-9-]+)\)", (DOCS / document).read_text()):
         headings = re.findall(r"^#+ (.*)$", (DOCS / (name or document)).read_text(), re.MULTILINE)
