@@ -115,6 +115,8 @@ class StateLayout(Layout):
     extensions = Place("extensions.json", "managed")
     """Copies of the extension, with the digests of their files."""
     server_records = Numbered("serve-*.json")
+    remote_records = Numbered("remote-*.json")
+    """Of bridges that are connected to remote MCP servers."""
     channel_records = Numbered("channel-*.json", "managed")
     """Of servers that publish a socket beside those of Claude in Chrome."""
     damaged_ledger = Place("ledger.json.damaged")
