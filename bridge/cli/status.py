@@ -16,7 +16,7 @@ from native_host.protocol.untrusted_text import for_terminal
 
 if TYPE_CHECKING:
     from bridge.app import Hub
-    from bridge.config.settings import ChannelSettings
+    from bridge.config.settings import ChannelSettings, Config
     from bridge.hub.client_session import Session
     from bridge.state.audit_reader import LatestCalls
 
@@ -61,6 +61,7 @@ def status(
 
 
 def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is_detailed: bool) -> None:
+    import msgspec
     import trio
 
     from bridge.app import load_for_reading, new_session, run_with_hub
@@ -92,6 +93,7 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
                 rules,
                 find_current_kinds(mcpb_home()),
                 list(latest.page_requests),
+                _read_remote(current),
             )
             found = read_status(hub.router, hub.links, local)
             ready = found["ready"]
@@ -106,6 +108,8 @@ def _show_in_terminal(*, as_json: bool, is_watching: bool, is_checking: bool, is
             await trio.sleep(_WATCH_S)
 
     latest = LatestCalls(HomeLayout(mcpb_home()).state.path, _RECENT_CALLS, _RECENT_CALLS)
+    # A connection would start the programs of remote servers, and wait for them.
+    config = msgspec.structs.replace(config, remote=())
     with closing(latest):
         error = run_with_hub(new_session(), watch_status, config=config, reports_pauses=True)
     if error:
@@ -160,6 +164,15 @@ def _read_servers() -> list[dict[str, Any]]:
     from native_host.system.home_layout import HomeLayout, mcpb_home
 
     return [msgspec.to_builtins(record) for record in all_running(HomeLayout(mcpb_home()).state.path)]
+
+
+def _read_remote(config: Config) -> list[dict[str, Any]]:
+    """Return the remote servers, as running bridges have them. This command connects to none."""
+    from bridge.diagnostics.remote_status import describe_remote
+    from bridge.state.remote_records import read_records
+    from native_host.system.home_layout import HomeLayout, mcpb_home
+
+    return list(describe_remote(config.remote, read_records(HomeLayout(mcpb_home()).state.path)))
 
 
 def _read_sessions() -> list[dict[str, Any]]:

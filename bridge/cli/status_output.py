@@ -73,6 +73,12 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
     if found["servers"]:
         yield ""
         yield from map(_server_line, found["servers"])
+    if found["remote"]:
+        yield ""
+        yield f"Remote servers (to check one: {format_command('remote test NAME')})"
+        yield from Columns([32, 12], width, "  ").format_lines(
+            (server["name"], server["state"], _format_remote(server)) for server in found["remote"]
+        )
     if found["namedSessions"]:
         yield ""
         yield f"Sessions of mcpb call (to end one: {format_command('session end NAME')})"
@@ -128,6 +134,17 @@ def _server_line(server: Mapping[str, Any]) -> str:
     clients = "" if count is None else f" · {count} client{'' if count == 1 else 's'}"
     exposed = " · other machines can reach it, and nothing is encrypted" if server["exposed"] else ""
     return f"mcpb serve  {server['url']} · pid {server['pid']}{clients} · {needs}{exposed}"
+
+
+def _format_remote(server: Mapping[str, Any]) -> str:
+    """Format what a remote server offers, how it is connected, and its last error."""
+    left_out = f"{server['leftOut']} left out" if server["leftOut"] else ""
+    missing = server["clients"] - server["readyClients"]
+    clients = f"not in {missing} of {server['clients']} clients" if missing and server["readyClients"] else ""
+    revision = f"MCP {server['revision']} over {server['transport']}" if server["revision"] else ""
+    synced = f"read at {server['syncedAt'][11:16]} UTC" if server["syncedAt"] else ""
+    error = f"{server['cause']}: {server['error']}" if server["error"] else ""
+    return " · ".join(filter(None, [_format_offers(server), left_out, revision, synced, clients, error]))
 
 
 def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:

@@ -70,6 +70,8 @@ class LocalState(NamedTuple):
     """See `Observations.current_copies`."""
     page_requests: Sequence[Mapping[str, Any]] = ()
     """The latest lines of the audit log about requests of pages (`audit_reader.LatestCalls`)."""
+    remote: Sequence[Mapping[str, Any]] = ()
+    """Configured remote servers, as `remote_status.describe_remote` describes them."""
 
 
 def make_status(router: Router, links: Problems, local: LocalState = LocalState()) -> dict[str, Any]:  # noqa: B008
@@ -95,6 +97,7 @@ def make_status(router: Router, links: Problems, local: LocalState = LocalState(
         ],
         "published": list(local.published),
         "servers": [_describe_server(server, registry) for server in local.servers],
+        "remote": list(local.remote),
         "namedSessions": list(local.sessions),
         "kept": list(_describe_cached(router)),
         "sites": list(_describe_sites(router)),

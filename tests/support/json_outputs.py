@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 import trio
 
+from bridge.config.remote_settings import RemoteSettings
 from bridge.diagnostics.remote_check import RemoteCheck
+from bridge.diagnostics.remote_status import describe_remote
 from bridge.diagnostics.report import DoctorReport
 from bridge.diagnostics.status_snapshot import LocalState, Rules, make_status
 from bridge.hub.argument_validation import Arguments
@@ -37,6 +39,7 @@ from native_host.protocol import wire
 from native_host.protocol.wire import EXTENSION_ID
 
 _SHOP = "https://shop.example"
+_ORDERS = RemoteSettings(name="orders", url="https://orders.example/mcp")
 _SESSION = Session("5e551011", client=wire.ClientInfo(name="Claude Code", version="2.1"))
 
 
@@ -182,7 +185,13 @@ async def make_status_documents(home: Path) -> list[Any]:
             make_sample_json(shape) for shape in (Channel, PublishedSocket, ServeRecord)
         )
         local = LocalState(
-            [{}], (), [published], [server], rules=Rules("digest", "", "text"), page_requests=[{}]
+            [{}],
+            (),
+            [published],
+            [server],
+            rules=Rules("digest", "", "text"),
+            page_requests=[{}],
+            remote=list(describe_remote([_ORDERS], [])),
         )
         states = [local, local._replace(channels=[channel], rules=None)]
         return [make_status(router, NoProblems(), state) for state in states]

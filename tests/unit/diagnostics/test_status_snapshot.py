@@ -12,7 +12,9 @@ import pytest
 
 from bridge.cli.columns import Columns, cut_text, display_width
 from bridge.cli.status_output import as_text
+from bridge.config.remote_settings import RemoteSettings
 from bridge.diagnostics.connection_problem import find_connection_problem
+from bridge.diagnostics.remote_status import describe_remote
 from bridge.diagnostics.status_snapshot import LocalState, Rules, find_tools, make_status
 from bridge.hub.client_session import ListForm
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
@@ -20,6 +22,7 @@ from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from bridge.hub.providers import NoProvider
 from bridge.hub.router import Router, Terms
 from bridge.hub.tool_schema import Era
+from bridge.state.remote_records import BridgeRecord, RemoteRecord
 from fake_transport import PlayedTransport, browser_hello, one_page, tab, tools
 from install.checks.existing_channel import Channel
 from native_host.protocol import wire
@@ -47,6 +50,27 @@ CALL: Mapping[str, Any] = {
 
 class NoProblems:
     problems: Mapping[str, Any] = {}
+
+
+REMOTE_SERVERS = [
+    RemoteSettings(name="orders", url="https://orders.example/mcp"),
+    RemoteSettings(name="notes", command="npx"),
+    RemoteSettings(name="prices", url="https://prices.example/mcp"),
+    RemoteSettings(name="archive", url="https://archive.example/mcp", enabled=False),
+]
+REMOTE_RECORDS = (
+    RemoteRecord(
+        name="orders",
+        state="ready",
+        revision="2026-07-28",
+        transport="streamable-http",
+        tools=3,
+        prompts=1,
+        left_out=1,
+        synced_at=1795232023.4,
+    ),
+    RemoteRecord(name="notes", state="unreachable", cause="command", error="its process has ended"),
+)
 
 
 @pytest.fixture
@@ -462,7 +486,8 @@ async def test_the_text_has_the_wording_of_its_golden_file(
         wire.HostClients(clients=[client(CLAUDE)]),
     )
     server = {"pid": 7, "url": "http://localhost:3456/", "auth": "token", "is_exposed": False}
-    status = make_status(with_tools, NoProblems(), LocalState(servers=[server]))
+    remote = describe_remote(REMOTE_SERVERS, [BridgeRecord(7, REMOTE_RECORDS), BridgeRecord(8, ())])
+    status = make_status(with_tools, NoProblems(), LocalState(servers=[server], remote=list(remote)))
     assert "\n".join([*as_text(status), ""]) == (GOLDEN / "status.txt").read_text()
 
 

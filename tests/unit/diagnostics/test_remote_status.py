@@ -1,0 +1,48 @@
+"""Remote servers in `mcpb status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.config.remote_settings import RemoteSettings
+from bridge.diagnostics.remote_status import describe_remote
+from bridge.state.remote_records import BridgeRecord, RemoteRecord
+
+ORDERS = RemoteSettings(name="orders", url="https://orders.example/mcp?key=canary")
+NOTES = RemoteSettings(name="notes", command="npx", args=("canary",))
+READY = RemoteRecord(
+    name="orders", state="ready", revision="2026-07-28", transport="streamable-http", tools=3, synced_at=1.5
+)
+LOST = RemoteRecord(name="orders", state="unreachable", error="it cannot be connected to", cause="refused")
+
+
+def describe(*bridges: tuple[RemoteRecord, ...], settings: RemoteSettings = ORDERS) -> dict[str, Any]:
+    records = [BridgeRecord(pid, servers) for pid, servers in enumerate(bridges)]
+    (found,) = describe_remote([settings], records)
+    assert "canary" not in str(found)
+    return found
+
+
+def test_a_server_is_as_the_bridge_with_the_best_connection_has_it() -> None:
+    found = describe((LOST,), (READY,), (RemoteRecord(name="other", state="ready", tools=9),))
+    assert (found["state"], found["clients"], found["readyClients"]) == ("ready", 2, 1)
+    assert (found["tools"], found["revision"], found["syncedAt"]) == (
+        3,
+        "2026-07-28",
+        "1970-01-01T00:00:01.500Z",
+    )
+    assert (found["cause"], found["error"]) == ("refused", "it cannot be connected to")
+
+
+def test_a_server_without_a_running_client_is_unused_and_a_disabled_one_is_off() -> None:
+    assert describe()["state"] == describe((), settings=NOTES)["state"] == "unused"
+    disabled = RemoteSettings(name="orders", url="https://orders.example", enabled=False)
+    assert (describe((READY,), settings=disabled)["state"], describe(settings=NOTES)["address"]) == (
+        "off",
+        "npx",
+    )
+
+
+def test_a_state_of_a_later_version_is_shown_last() -> None:
+    assert describe((RemoteRecord(name="orders", state="new"),), (LOST,))["state"] == "unreachable"
+    assert describe((RemoteRecord(name="orders", state="new"),))["state"] == "new"
