@@ -35,7 +35,7 @@ from bridge.state.approval_publisher import ApprovalPublisher
 from bridge.state.audit_log import AuditLog
 from bridge.state.pauses_file import PausesFile
 from bridge.state.profiles_file import ProfilesFile, ProfileSync
-from bridge.state.server_record import ServeRecord, publish_record
+from bridge.state.server_record import ServeRecord, find_own_server, publish_record
 from bridge.state.site_approvals import Approvals, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
 from native_host.ipc import endpoint
@@ -58,6 +58,8 @@ _RELEASE_S = 0.5
 _CLOSE_S = 5.0
 """Seconds for them to close the tabs of a command: its user waits, and may look at the browser next."""
 
+_PUBLISH_S = 1.0
+"""Seconds between two records of remote servers."""
 _COMMAND_LIST_S = 10.0
 """Seconds for remote servers to be connected in a command: it does not see what they list later."""
 
@@ -90,6 +92,7 @@ class RemoteServers:
     def __init__(self, router: Router, policy: Policy, nursery: trio.Nursery, list_s: float | None) -> None:
         """Let lists wait `list_s` seconds after the start; None: the usual time."""
         self.provider: RemoteProvider | None = None
+        self.settings: Sequence[RemoteSettings] = ()
         self._router = router
         self._policy = policy
         self._nursery = nursery
@@ -97,6 +100,7 @@ class RemoteServers:
 
     def set_servers(self, settings: Sequence[RemoteSettings]) -> None:
         """Connect these servers instead of the present ones."""
+        self.settings = settings
         if self.provider is None and any(each.enabled for each in settings):
             self.provider = self._make_provider()
             self._router.add_provider(self.provider)
@@ -116,6 +120,7 @@ class RemoteServers:
             router.page_log,
             max_name=lambda: router.prompt_catalog.max_name,
             max_resource_bytes=lambda: router.max_resource_bytes,
+            is_own_address=lambda url: find_own_server(_state_directory(), url) is not None,
         )
         return RemoteProvider(services, list_s=LIST_S if self._list_s is None else self._list_s)
 
@@ -340,6 +345,7 @@ async def _open_hub_of_one(
                 top.start_soon(hub.pauses.run)
                 top.start_soon(_watch_configuration(hub, audit, config, adapt).run)
                 top.start_soon(_publish_approvals, hub)
+                top.start_soon(_publish_remotes, hub)
                 yield hub, speaking
             top.cancel_scope.cancel()
 
@@ -469,6 +475,28 @@ async def speak_mcp(
             await hub.router.release(session)
 
 
+async def _publish_remotes(hub: Hub) -> None:
+    """Publish the state of remote servers for `mcpb status`, once there is one. Runs until cancelled."""
+    while not (provider := hub.remotes.provider):
+        await hub.router.changes.wait()
+    # A bridge without remote servers never imports these modules.
+    from bridge.diagnostics.remote_status import make_record  # noqa: PLC0415
+    from bridge.state.remote_records import publish_remote  # noqa: PLC0415
+
+    published: object = None
+    try:
+        with publish_remote(_state_directory(), os.getpid()) as publish:
+            while True:
+                records = [make_record(*server) for server in provider.servers()]
+                if records != published:
+                    publish(records)
+                    published = records
+                await hub.router.changes.wait()
+                await trio.sleep(_PUBLISH_S)
+    except PrivateFileError as error:
+        _log.warning("mcpb status does not show the remote servers of this process: %s", error)
+
+
 async def _publish_approvals(hub: Hub) -> None:
     approvals = Approvals(_state_directory())
     await ApprovalPublisher(hub.router.registry, hub.links, approvals, hub.site_rules.refresh).run()
@@ -509,6 +537,7 @@ def serve_http(config: Config, on_ready: Callable[[str, Path | None], None]) -> 
 
 async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], None]) -> None:
     # Only `mcpb serve` needs these modules.
+    from bridge.diagnostics.remote_status import describe_remote  # noqa: PLC0415
     from bridge.diagnostics.status_snapshot import Rules  # noqa: PLC0415
     from bridge.frontends.existing_channel.channel_server import TRANSPORT, ChannelServer, device_id  # noqa: PLC0415
     from bridge.frontends.http.access_tokens import AccessTokens  # noqa: PLC0415
@@ -517,6 +546,7 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
     from bridge.frontends.http.metrics import Metrics  # noqa: PLC0415
     from bridge.frontends.http.status_page.page_routes import StatusPage  # noqa: PLC0415
     from bridge.frontends.http.status_page.updates import StatusUpdates  # noqa: PLC0415
+    from bridge.state.remote_records import read_records  # noqa: PLC0415
     from http_serving import listeners, tls  # noqa: PLC0415
     from native_host.existing_channel import published_socket  # noqa: PLC0415
 
@@ -558,6 +588,7 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
                 reload = _watch_configuration(hub, audit, config, _with_http_limits)
                 top.start_soon(reload.run)
                 top.start_soon(_publish_approvals, hub)
+                top.start_soon(_publish_remotes, hub)
                 tell_hosts = _combine_sessions(hub.set_sessions)
                 channel_front = ChannelServer(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = StatusUpdates(
@@ -569,6 +600,7 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
                         **{session.id: TRANSPORT for session in channel_front.sessions()},
                     },
                     lambda: Rules(reload.digest, reload.problem, hub.pauses.problem),
+                    lambda: list(describe_remote(hub.remotes.settings, read_records(_state_directory()))),
                 )
                 stack.callback(watching.close)
                 top.start_soon(hub.pauses.run)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bridge.cli.columns import Columns
+from bridge.diagnostics.remote_status import format_offers, format_remote
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from native_host.existing_channel.channel_messages import BRAND
@@ -77,7 +78,7 @@ def as_text(found: Mapping[str, Any], width: int = 0, *, is_detailed: bool = Fal
         yield ""
         yield f"Remote servers (to check one: {format_command('remote test NAME')})"
         yield from Columns([32, 12], width, "  ").format_lines(
-            (server["name"], server["state"], _format_remote(server)) for server in found["remote"]
+            (server["name"], server["state"], format_remote(server)) for server in found["remote"]
         )
     if found["namedSessions"]:
         yield ""
@@ -102,18 +103,12 @@ def _site_lines(found: Mapping[str, Any], width: int) -> Iterator[str]:
         yield ""
         yield "What sites offer"
         yield from Columns([MAX_ORIGIN_CHARS], width, "  ").format_lines(
-            (site["origin"], _format_offers(site)) for site in found["sites"]
+            (site["origin"], format_offers(site)) for site in found["sites"]
         )
     if found["kept"]:
         yield ""
         yield "Tools without a tab (a call opens one)"
         yield from (f"  {tool['name']} · {tool['origin']}" for tool in found["kept"])
-
-
-def _format_offers(offers: Mapping[str, Any]) -> str:
-    """Format what a site offers, for instance `2 tools, 1 prompt`; empty for nothing."""
-    counts = [(kind, offers[f"{kind}s"]) for kind in ("tool", "resource", "template", "prompt")]
-    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts if count)
 
 
 def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -134,17 +129,6 @@ def _server_line(server: Mapping[str, Any]) -> str:
     clients = "" if count is None else f" · {count} client{'' if count == 1 else 's'}"
     exposed = " · other machines can reach it, and nothing is encrypted" if server["exposed"] else ""
     return f"mcpb serve  {server['url']} · pid {server['pid']}{clients} · {needs}{exposed}"
-
-
-def _format_remote(server: Mapping[str, Any]) -> str:
-    """Format what a remote server offers, how it is connected, and its last error."""
-    left_out = f"{server['leftOut']} left out" if server["leftOut"] else ""
-    missing = server["clients"] - server["readyClients"]
-    clients = f"not in {missing} of {server['clients']} clients" if missing and server["readyClients"] else ""
-    revision = f"MCP {server['revision']} over {server['transport']}" if server["revision"] else ""
-    synced = f"read at {server['syncedAt'][11:16]} UTC" if server["syncedAt"] else ""
-    error = f"{server['cause']}: {server['error']}" if server["error"] else ""
-    return " · ".join(filter(None, [_format_offers(server), left_out, revision, synced, clients, error]))
 
 
 def format_sessions(sessions: Iterable[Mapping[str, Any]], width: int, indent: str = "") -> Iterator[str]:

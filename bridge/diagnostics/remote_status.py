@@ -1,11 +1,16 @@
-"""Remote servers in `mcpb status`: config.toml joined with the records of running bridges. Sans-IO."""
+"""State of remote servers for `mcpb status`, the status page and `mcpb doctor`. Sans-IO.
+
+It joins config.toml with the records of running bridges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.config.remote_settings import RemoteSettings
+from bridge.links.remote_lists import RemoteLists
+from bridge.links.remote_mcp import RemoteState
 from bridge.state.audit_log import format_time
 from bridge.state.remote_records import BridgeRecord, RemoteRecord
 from native_host.protocol.untrusted_text import (
@@ -29,6 +34,25 @@ def describe_remote(
     for settings in servers:
         found = [record for bridge in bridges for record in bridge.servers if record.name == settings.name]
         yield _describe(settings, found if settings.enabled else [])
+
+
+def make_record(name: str, state: RemoteState, lists: RemoteLists) -> RemoteRecord:
+    """Return the record of a server that this process is connected to."""
+    return RemoteRecord(
+        name=name,
+        state=state.state,
+        revision=state.revision,
+        transport=state.transport,
+        server=f"{state.server_name} {state.server_version}".strip(),
+        tools=len(lists.tools),
+        resources=len(lists.resources),
+        templates=len(lists.templates),
+        prompts=len(lists.prompts),
+        left_out=len(lists.left_out),
+        synced_at=state.last_sync,
+        error=state.last_error,
+        cause=str(state.cause or ""),
+    )
 
 
 def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[str, Any]:
@@ -60,3 +84,20 @@ def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[s
 def _rank(record: RemoteRecord) -> tuple[int, float]:
     order = _BEST_FIRST.index(record.state) if record.state in _BEST_FIRST else len(_BEST_FIRST)
     return order, -(record.synced_at or 0.0)
+
+
+def format_remote(server: Mapping[str, Any]) -> str:
+    """Format what a remote server offers, how it is connected, and its last error."""
+    left_out = f"{server['leftOut']} left out" if server["leftOut"] else ""
+    missing = server["clients"] - server["readyClients"]
+    clients = f"not in {missing} of {server['clients']} clients" if missing and server["readyClients"] else ""
+    revision = f"MCP {server['revision']} over {server['transport']}" if server["revision"] else ""
+    synced = f"read at {server['syncedAt'][11:16]} UTC" if server["syncedAt"] else ""
+    error = f"{server['cause']}: {server['error']}" if server["error"] else ""
+    return " · ".join(filter(None, [format_offers(server), left_out, revision, synced, clients, error]))
+
+
+def format_offers(offers: Mapping[str, Any]) -> str:
+    """Format what a site offers, for instance `2 tools, 1 prompt`; empty for nothing."""
+    counts = [(kind, offers[f"{kind}s"]) for kind in ("tool", "resource", "template", "prompt")]
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts if count)

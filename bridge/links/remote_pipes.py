@@ -26,6 +26,7 @@ from native_host.protocol.untrusted_text import single_line
 INHERITED_ENVIRONMENT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """As the mcp package does: other variables may hold secrets of other programs."""
 _CHUNK_BYTES = 1 << 16
+_MIN_SECRET_CHARS = 4
 _MAX_LOGGED_CHARS = 300
 ENDPOINT_S = 10.0
 """Seconds until the first event of HTTP+SSE."""
@@ -142,7 +143,7 @@ async def open_stdio(
         raise RemoteProblem(Cause.COMMAND, f"its command cannot be started: {reason}") from None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_log_stderr, name, process)
+            nursery.start_soon(_log_stderr, name, process, mask_values(environment))
             yield StdioPipe(process)
             nursery.cancel_scope.cancel()
     finally:
@@ -150,7 +151,19 @@ async def open_stdio(
             await _end_process(process)
 
 
-async def _log_stderr(name: str, process: trio.Process) -> None:
+def mask_values(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that masks the configured values in a text: a program may print its own."""
+    values = sorted((each for each in environment.values() if len(each) >= _MIN_SECRET_CHARS), key=len)
+
+    def mask(text: str) -> str:
+        for value in reversed(values):
+            text = text.replace(value, "•••")
+        return text
+
+    return mask
+
+
+async def _log_stderr(name: str, process: trio.Process, mask: Callable[[str], str]) -> None:
     assert process.stderr is not None
     begun = b""
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -158,7 +171,7 @@ async def _log_stderr(name: str, process: trio.Process) -> None:
             *lines, begun = (begun + chunk).split(b"\n")
             begun = begun[:_CHUNK_BYTES]
             for line in lines:
-                text = single_line(line.decode(errors="replace"), _MAX_LOGGED_CHARS)
+                text = single_line(mask(line.decode(errors="replace")), _MAX_LOGGED_CHARS)
                 _log.info("Remote server %s wrote to stderr: %s", name, text)
 
 

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import trio
@@ -74,12 +74,14 @@ class HubServices(msgspec.Struct, frozen=True):
     page_log: PageLog
     max_name: Callable[[], int]
     max_resource_bytes: Callable[[], int]
+    is_own_address: Callable[[str], bool]
+    """Returns whether a URL leads to this user's `mcpb serve`."""
 
 
-class ServedRemote(msgspec.Struct, frozen=True):
-    """A server's state, for status pages."""
+class ServedRemote(NamedTuple):
+    """A server's name and state, for status pages."""
 
-    settings: RemoteSettings
+    name: str
     state: RemoteState
     lists: RemoteLists
 
@@ -172,7 +174,7 @@ class RemoteProvider(NoProvider):
     def servers(self) -> list[ServedRemote]:
         """Return the state of each server."""
         return [
-            ServedRemote(remote.settings, remote.server.state, remote.server.lists)
+            ServedRemote(remote.settings.name, remote.server.state, remote.server.lists)
             for remote in self._remotes.values()
         ]
 
@@ -198,6 +200,11 @@ class RemoteProvider(NoProvider):
         server.on_elicited = partial(
             services.page_requests.handle_completion, document_of(server.options.name)
         )
+        if remote.settings.url and services.is_own_address(remote.settings.url):
+            detail = "its address is that of your own mcpb serve"
+            server.state = RemoteState(state="failed", last_error=detail, cause=Cause.SELF)
+            remote.is_settled = True
+            return
         assert self._nursery, "servers are started while `run_forever` runs"
         self._nursery.start_soon(self._run_server, remote)
 

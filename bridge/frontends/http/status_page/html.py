@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from bridge.diagnostics.remote_status import format_remote
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
@@ -120,6 +121,7 @@ def format_content(content: PageContent) -> Html:
             make_element(
                 "div",
                 _format_clients(content),
+                _format_remote(found),
                 _format_sites(found),
                 _paused_sites(found),
                 _format_approvals(content),
@@ -232,6 +234,25 @@ def _format_page_requests(found: Mapping[str, Any]) -> Html | None:
         return None
     requests = [_format_call(line, "request") for line in reversed(found["pageRequests"])]
     return _make_section("requests", "Requests of pages and servers", [make_element("ol", requests)])
+
+
+def _format_remote(found: Mapping[str, Any]) -> Html | None:
+    """Return the remote servers with their states, what they offer and their last errors."""
+    if not found["remote"]:
+        return None
+    servers = [
+        make_element(
+            "li",
+            make_element("strong", server["name"]),
+            " ",
+            make_element(
+                "span", server["state"], class_=f"outcome {'good' if server['state'] == 'ready' else 'bad'}"
+            ),
+            make_element("p", format_remote(server), class_="around"),
+        )
+        for server in found["remote"]
+    ]
+    return _make_section("remote", "Remote servers", [make_element("ul", servers)])
 
 
 # ── Browsers, tabs, tools ───────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -31,7 +32,8 @@ _MAX_QUERY = 200
 class StatusUpdates:
     """Content from this process's hub, and the calls of all bridges from the audit log in `state`.
 
-    `transports` returns the transport of each session of this process by id (`HttpSession.transport`).
+    `transports` returns the transport of each session of this process by id (`HttpSession.transport`), and
+    `remote` the remote servers (`remote_status.describe_remote`).
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class StatusUpdates:
         state: Path,
         transports: Callable[[], Mapping[str, str]] = dict,
         rules: Callable[[], Rules | None] = lambda: None,
+        remote: Callable[[], list[dict[str, Any]]] = list,
     ) -> None:
         self._router = router
         self._links = links
         self.approvals = Approvals(state)
         self._transports = transports
         self._rules = rules
+        self._remote = remote
         self._latest = LatestCalls(state, SHOWN_CALLS, SHOWN_REQUESTS)
 
     def read_content(self, query: str = "") -> PageContent:
@@ -54,7 +58,10 @@ class StatusUpdates:
         self._read_calls()
         query = query[:_MAX_QUERY]
         local = LocalState(
-            list(self._latest.calls), rules=self._rules(), page_requests=list(self._latest.page_requests)
+            list(self._latest.calls),
+            rules=self._rules(),
+            page_requests=list(self._latest.page_requests),
+            remote=self._remote(),
         )
         found = make_status(self._router, self._links, local)
         approvals, problem = self._read_approvals()
@@ -98,6 +105,7 @@ class StatusUpdates:
             registry.pauses.changes,
             [problem.text for problem in self._links.problems.values()],
             self._rules(),
+            self._remote(),
             self._read_approvals(),
             # No event reports a broken registration, so it is checked again from time to time.
             None if browsers else trio.current_time() // PING_S,
