@@ -146,6 +146,8 @@ class Actions(msgspec.Struct, forbid_unknown_fields=True):
     end_streams: bool = False
     """End all responses that have begun."""
     forget_log: bool = False
+    reset: bool = False
+    """Before the changes, return to the first instructions, drop all sessions and forget the log."""
 
 
 class Log:
@@ -219,7 +221,7 @@ class Instructed:
     """The server: instructions, what it recorded, and the answers."""
 
     def __init__(self, *, is_stdio: bool) -> None:
-        self.instructions = msgspec.json.decode(os.environ.get("INSTRUCTIONS", "{}"), type=Instructions)
+        self.instructions = _first_instructions()
         self.log = Log()
         self.sessions: set[str] = set()
         """Ids of sessions of Streamable HTTP."""
@@ -246,6 +248,9 @@ class Instructed:
     async def control(self, changes: Json) -> None:
         """Apply changes of the instructions, then start the actions."""
         actions = {name: changes.pop(name) for name in Actions.__struct_fields__ if name in changes}
+        if actions.get("reset"):
+            self.instructions = _first_instructions()
+            actions["drop_sessions"] = True
         current = msgspec.to_builtins(self.instructions)
         self.instructions = msgspec.convert({**current, **changes}, Instructions)
         self.manager.json_response = self.instructions.json_response
@@ -255,7 +260,7 @@ class Instructed:
         await self._act(msgspec.convert(actions, Actions))
 
     async def _act(self, actions: Actions) -> None:
-        if actions.forget_log:
+        if actions.reset or actions.forget_log:
             self.log.clear()
         if actions.drop_sessions:
             self.dropped |= self.sessions
@@ -357,6 +362,10 @@ class Instructed:
         if call := CALLS.get(name):
             return await call(context, arguments)
         return {"content": [{"type": "text", "text": name}]}
+
+
+def _first_instructions() -> Instructions:
+    return msgspec.json.decode(os.environ.get("INSTRUCTIONS", "{}"), type=Instructions)
 
 
 def _unsupported(requested: str) -> MCPError:

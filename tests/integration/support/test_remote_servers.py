@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -70,10 +70,16 @@ ANSWERING = {"sampling_callback": sample, "elicitation_callback": elicit, "list_
 ASKING = {"sample": "blue", "elicit": "accept", "roots": "file:///here"}
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[Instructable]:
+    with instructable_server() as server:
+        yield server
+
+
 @pytest.fixture
-def server() -> Any:
-    with instructable_server() as running:
-        yield running
+def server(running: Instructable) -> Instructable:
+    running.control(reset=True)
+    return running
 
 
 async def test_everything_answers_over_each_transport() -> None:
