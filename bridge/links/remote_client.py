@@ -9,7 +9,7 @@ Importing this module takes half a second: only `remote_mcp` does, when a server
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Container, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
 from typing import Any, Protocol, Self
@@ -73,6 +73,8 @@ from native_host.protocol.wire import Code
 
 DISCOVER_S = 10.0
 """As the package waits: an older server may never answer a method that it does not know."""
+NOTIFICATION_S = 10.0
+"""For the HTTP response to a notification: the mcp package sends nothing else meanwhile."""
 MAX_SERVER_REQUESTS = 64
 """Open at once on one connection; more of them end it."""
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
@@ -221,6 +223,11 @@ class RemoteConnection:
         else:
             self._param_headers.pop(tool["name"], None)
         return ""
+
+    def forget_other_tools(self, names: Container[str]) -> None:
+        """Forget the headers of tools that are not listed any more."""
+        for name in [name for name in self._param_headers if name not in names]:
+            del self._param_headers[name]
 
     def handle_notification(self, events: ConnectionEvents, method: str, params: Params) -> None:
         """Handle a notification in the order of arrival."""
@@ -443,7 +450,7 @@ class _Writer:
             return
         # It is written in the task of a request, whose exchange may end before.
         opens_stream = getattr(message, "method", "") == "notifications/initialized"
-        with _exchange(Exchange(opens_stream=opens_stream)):
+        with _exchange(Exchange(opens_stream=opens_stream, timeout_s=NOTIFICATION_S)):
             await self._inner.send(item)
 
     async def aclose(self) -> None:

@@ -8,6 +8,7 @@ TLS is verified against the system's certificates.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import ssl
 import urllib.request
@@ -55,13 +56,16 @@ ReadHeaders = Callable[[bool], Awaitable[dict[str, str]]]
 class Exchange:
     """What happened on HTTP to one JSON-RPC request. Other tasks see it through `current_exchange`."""
 
-    def __init__(self, call: object = None, *, opens_stream: bool = False) -> None:
+    def __init__(
+        self, call: object = None, *, opens_stream: bool = False, timeout_s: float = math.inf
+    ) -> None:
         self.call = call
         """Whatever the messages of its response belong to."""
         self.opens_stream = opens_stream
         """Whether the mcp package opens the stream of changes after it."""
         self.has_begun = False
         """Whether its request was posted; what the same task posts later is no part of it."""
+        self._deadline = trio.current_time() + timeout_s
         self.was_sent = False
         """Whether the server may have received the request."""
         self.status = 0
@@ -80,7 +84,7 @@ class Exchange:
     @contextmanager
     def until_over(self) -> Any:
         """Return the scope of a wait that ends with the exchange."""
-        with trio.CancelScope() as scope:
+        with trio.CancelScope(deadline=self._deadline) as scope:
             if self._is_over:
                 scope.cancel()
             self._scopes.add(scope)
@@ -323,7 +327,9 @@ async def open_transport(url: str, read_headers: ReadHeaders, *, watch: bool) ->
             trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
         return RemoteTransport(url, read_headers, trusted, watch=watch)
     except (httpx2.InvalidURL, ValueError):
-        raise RemoteProblem(Cause.NOT_MCP, "its address is not valid") from None
+        raise RemoteProblem(Cause.NOT_MCP, "its address, or that of the proxy, is not valid") from None
+    except ImportError:
+        raise RemoteProblem(Cause.REFUSED, "mcpb cannot use a SOCKS proxy") from None
 
 
 def make_client(transport: RemoteTransport) -> httpx2.AsyncClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,8 @@ from bridge.links.remote_options import RemoteOptions
 
 _PREFIX = "[webmcp-adapter]"
 _MIN_SECRET_CHARS = 4
+_MAX_SECRETS = 64
+"""Tokens that are replaced again and again must not be kept for ever."""
 _MASK = "•••"
 
 
@@ -22,13 +24,22 @@ class SecretMask:
         query = url.partition("?")[2].partition("#")[0]
         userinfo = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
         parts = [query, *(pair.partition("=")[2] for pair in query.split("&")), *userinfo.split(":")]
-        self._values = {part for part in parts if len(part) >= _MIN_SECRET_CHARS}
+        self._values: dict[str, None] = {}
+        """In the order of their last use."""
+        self._add(parts)
 
     def add(self, headers: Mapping[str, str]) -> None:
         """Add the values of headers."""
         for value in headers.values():
-            parts = (value, value.rpartition(" ")[2])
-            self._values.update(part for part in parts if len(part) >= _MIN_SECRET_CHARS)
+            self._add((value, value.rpartition(" ")[2]))
+
+    def _add(self, parts: Iterable[str]) -> None:
+        for part in parts:
+            if len(part) >= _MIN_SECRET_CHARS:
+                self._values.pop(part, None)
+                self._values[part] = None
+        for oldest in list(self._values)[:-_MAX_SECRETS]:
+            del self._values[oldest]
 
     def mask(self, text: str) -> str:
         """Return the text without the values."""

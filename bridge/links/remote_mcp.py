@@ -83,6 +83,15 @@ _MAX_SHOWN_CHARS = 100
 _LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 
 
+_CAPABILITIES = {
+    "tools": ("listChanged",),
+    "resources": ("listChanged", "subscribe"),
+    "prompts": ("listChanged",),
+    "completions": (),
+    "logging": (),
+}
+
+
 class RemoteState(msgspec.Struct, frozen=True):
     """State of a server, for status pages. All texts are sanitized and hold no secret."""
 
@@ -96,8 +105,8 @@ class RemoteState(msgspec.Struct, frozen=True):
     """Time of the last sync, in seconds since the epoch."""
     last_error: str = ""
     cause: Cause | None = None
-    capabilities: Mapping[str, Any] = {}
-    """As the server declares them."""
+    capabilities: Mapping[str, Mapping[str, bool]] = {}
+    """Those of `_CAPABILITIES` that the server declares, with their flags."""
 
 
 class RemoteServer:
@@ -297,7 +306,7 @@ class RemoteServer:
                     problem, may_be_legacy = raised, connection.may_be_legacy
                 else:
                     problem = await self._serve(connection, receiver)
-        except (RemoteProblem, OSError, ExceptionGroup) as error:
+        except Exception as error:  # noqa: BLE001 whatever a server causes ends its own connection only
             problem = problem or _find_problem(error)
         return problem, may_be_legacy
 
@@ -333,7 +342,7 @@ class RemoteServer:
             transport=connection.transport,
             last_error="",
             cause=None,
-            capabilities=connection.capabilities,
+            capabilities=_read_capabilities(connection.capabilities),
         )
         self._log.info(f"connected with MCP {connection.revision}, {len(self.lists.tools)} tools")
         self._settled.set()
@@ -395,6 +404,8 @@ class RemoteServer:
                 await self._read_pages(connection, kind, reader)
             budget_bytes -= reader.used_bytes
             entries[kind] = tuple(reader.entries)
+            if kind is TOOLS:
+                connection.forget_other_tools({entry.key for entry in reader.entries})
             left_out += map(self._secrets.mask, reader.close())
         return RemoteLists(
             entries[TOOLS], entries[RESOURCES], entries[TEMPLATES], entries[PROMPTS], tuple(left_out)
@@ -594,6 +605,14 @@ class _Receiver:
             except RemoteProblem as problem:
                 connection.lose(problem)
                 return
+
+
+def _read_capabilities(declared: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
+    return {
+        name: {flag: declared[name].get(flag) is True for flag in flags}
+        for name, flags in _CAPABILITIES.items()
+        if isinstance(declared.get(name), dict)
+    }
 
 
 def _find_problem(error: Exception) -> RemoteProblem:

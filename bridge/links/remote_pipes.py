@@ -30,6 +30,8 @@ _MIN_SECRET_CHARS = 4
 _MAX_LOGGED_CHARS = 300
 ENDPOINT_S = 10.0
 """Seconds until the first event of HTTP+SSE."""
+WRITE_S = 10.0
+"""Seconds in which a process has to read a message."""
 _EXIT_S = 2.0
 """Seconds to end after stdin was closed, and again after SIGTERM."""
 
@@ -90,9 +92,10 @@ class StdioPipe:
                 exchange.was_sent = True
             try:
                 # A line that is cut by a cancellation would break the next one.
-                with trio.CancelScope(shield=True), trio.fail_after(_EXIT_S):
+                with trio.CancelScope(shield=True), trio.fail_after(WRITE_S):
                     await self._stdin.send_all(message + b"\n")
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+                await self._stdin.aclose()
                 raise RemoteProblem(Cause.COMMAND, "its process reads no more", handed=True) from None
 
 

@@ -31,6 +31,7 @@ PACKAGE = {
     "hypercorn",
     "prometheus_client",
     "PIL",
+    "httpx2",
 }
 """The mcp package and what it brings, what `mcpb serve` speaks HTTP with, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}

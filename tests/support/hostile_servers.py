@@ -547,6 +547,7 @@ def _odd_tools() -> list[Any]:
 
 SCRIPTS: dict[str, dict[str, Script]] = {
     "behaved": {},
+    "silent_notification": {"notifications/initialized": _never},
     # Lists
     "many_tools": {"tools/list": _list_many},
     "many_pages": {"tools/list": _list_pages},

@@ -18,6 +18,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.transport import HOPS
+from bridge.links import remote_client
 from bridge.links.remote_mcp import (
     DISPOSED,
     Cause,
@@ -29,6 +30,7 @@ from bridge.links.remote_mcp import (
     RemoteServer,
     open_remote,
 )
+from hostile_servers import hostile_server
 from http_frontend import CLOSES_EARLY
 from instructable_server import Instructions
 from native_host.protocol.wire import Code
@@ -148,6 +150,19 @@ async def test_server_everything_is_listed_and_called_over_http(transport: Any) 
             assert text_of(await call(remote, "get-sum", a=2, b=3)).endswith("5.")
             expected = "sse" if transport == "sse" else "streamable-http"
             assert (remote.state.transport, remote.state.state) == (expected, "ready")
+
+
+async def test_capabilities_are_those_that_mcpb_knows(server: Instructable) -> None:
+    tools = {"listChanged": "yes", "x": 1}
+    server.control(
+        capabilities={"tools": tools, "resources": {"subscribe": True}, "x": {"deep": {}}, "prompts": 7}
+    )
+    async with opened(server) as remote:
+        assert remote.state.capabilities == {
+            "tools": {"listChanged": False},
+            "resources": {"listChanged": False, "subscribe": True},
+        }
+        assert remote.lists.prompts == ()
 
 
 async def test_server_everything_is_listed_and_called_over_stdio() -> None:
@@ -653,6 +668,15 @@ async def test_a_refresh_tries_to_connect_at_once(one_era: Instructable) -> None
         one_era.start()
         await remote.refresh()
         assert remote.state.state == "ready"
+
+
+async def test_a_notification_without_a_response_stops_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_client, "NOTIFICATION_S", 0.2)
+    async with (
+        hostile_server("silent_notification") as silent,
+        open_remote(RemoteOptions(url=silent.url)) as remote,
+    ):
+        assert text_of(await call(remote, "good")) == "good"
 
 
 async def test_the_process_of_a_stdio_server_ends_with_it() -> None:
