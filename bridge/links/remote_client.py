@@ -598,15 +598,15 @@ async def _open_sse(client: httpx2.AsyncClient, url: str) -> AsyncGenerator[SseP
         headers = {"content-type": "application/json"}
         return await request_within_origin(client, "POST", endpoint, content=message, headers=headers)
 
+    exchange = current_exchange.get() or Exchange()
     async with sse_within_origin(client, url, max_event_size=None) as events:
-        exchange = current_exchange.get()
-        if exchange is not None and exchange.problem is not None:
+        if exchange.problem is not None:
             raise exchange.problem
         content_type = events.response.headers.get("content-type", "").lower()
         if not events.response.is_success or not content_type.startswith("text/event-stream"):
             raise RemoteProblem(Cause.NOT_MCP, "it offers no event stream")
         stream = aiter(events)
-        yield SsePipe(post, await read_endpoint(url, stream), stream)
+        yield SsePipe(post, await read_endpoint(url, stream), stream, exchange)
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ import trio
 
 from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_problem import Cause, RemoteProblem
+from native_host.protocol.wire import Code
 
 CONNECT_S = 10.0
 WRITE_S = 30.0
@@ -418,10 +419,16 @@ async def _read(stream: httpx2.AsyncByteStream, exchange: Exchange) -> bytes:
     raise RemoteProblem(Cause.CLOSED, "the request has ended", handed=True)
 
 
+class _Error(msgspec.Struct):
+    """JSON-RPC error."""
+
+    code: int
+
+
 class _ErrorBody(msgspec.Struct):
     """Body of an HTTP error response."""
 
-    error: dict[str, Any]
+    error: _Error
     id: str | int | None = None
 
 
@@ -430,16 +437,21 @@ def _find_rejection(request: httpx2.Request, status: int, body: bytes) -> Remote
     if status < 400:
         return None
     try:
-        error: _ErrorBody | None = msgspec.json.decode(body, type=_ErrorBody)
+        found: _ErrorBody | None = msgspec.json.decode(body, type=_ErrorBody)
     except msgspec.DecodeError:
-        error = None
-    # Servers answer 404, or 400 without the request's id, to a session id that they do not know.
-    is_unknown_session = status == 404 or (status == 400 and error is not None and error.id is None)
-    if _SESSION in request.headers and is_unknown_session:
+        found = None
+    if _SESSION in request.headers and _is_unknown_session(status, found):
         return RemoteProblem(Cause.CLOSED, "it has closed the session", is_session_lost=True)
-    if error is None or status in {401, 403}:
+    if found is None or status in {401, 403}:
         return status_problem(status, handed=status >= 500)
     return None
+
+
+def _is_unknown_session(status: int, found: _ErrorBody | None) -> bool:
+    """Return whether a rejection is that of a session id: 404, or 400 without the request's id."""
+    if status == 404:
+        return found is None or found.error.code != Code.METHOD_NOT_FOUND
+    return status == 400 and found is not None and found.id is None
 
 
 def _version(response: httpx2.Response) -> dict[str, Any]:

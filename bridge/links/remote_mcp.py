@@ -154,6 +154,11 @@ class RemoteServer:
         """Wait until the first attempt to connect has ended, with or without success."""
         await self._settled.wait()
 
+    def raise_if_not_ready(self) -> None:
+        """Raise RemoteProblem unless the server is connected."""
+        if self._connection is None:
+            raise RemoteProblem(self.state.cause or Cause.CLOSED, self.state.last_error)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Connect, and connect again after a loss, until cancelled or disposed."""
         self._ended = trio.Event()
@@ -372,8 +377,8 @@ class RemoteServer:
         self._retry.set()
         settled = self._settled = trio.Event()
         await settled.wait()
-        if self._connection is None and not self.disposed:
-            raise RemoteProblem(self.state.cause or Cause.CLOSED, self.state.last_error)
+        if not self.disposed:
+            self.raise_if_not_ready()
 
     def _report_loss(self, problem: RemoteProblem) -> None:
         text = self._secrets.mask(problem.detail)
@@ -421,7 +426,8 @@ class RemoteServer:
                 if error.code == Code.METHOD_NOT_FOUND:
                     return
                 raise RemoteProblem(
-                    Cause.BAD_LIST, f"{kind.method} failed with error {error.code}: {error.detail}"
+                    Cause.BAD_LIST,
+                    f"{kind.method} failed with error {error.code}: {self._secrets.mask(error.detail)}",
                 ) from None
             cursor = reader.add_page(result)
             if cursor is None:
@@ -640,15 +646,18 @@ async def open_remote(options: RemoteOptions) -> AsyncGenerator[RemoteServer, No
         RemoteProblem: the server cannot be connected or listed; `on_error` is not called.
     """
     server = RemoteServer(options)
-    problem: RemoteProblem | None = None
+    raised: Exception | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        await server.wait_settled()
-        if server.state.state == "ready":
+        # Raised below: a nursery would put it into a group.
+        try:
+            await server.wait_settled()
+            server.raise_if_not_ready()
             yield server
-        else:
-            problem = RemoteProblem(server.state.cause or Cause.CLOSED, server.state.last_error)
-        with trio.CancelScope(shield=True):
-            await server.dispose()
-    if problem is not None:
-        raise problem
+        except Exception as error:  # noqa: BLE001 whatever the caller raises
+            raised = error
+        finally:
+            with trio.CancelScope(shield=True):
+                await server.dispose()
+    if raised is not None:
+        raise raised

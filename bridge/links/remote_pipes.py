@@ -20,13 +20,13 @@ import trio
 
 from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_http import Exchange, current_exchange, status_problem
+from bridge.links.remote_log import SecretMask
 from bridge.links.remote_problem import Cause, RemoteProblem
 from native_host.protocol.untrusted_text import single_line
 
 INHERITED_ENVIRONMENT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """As the mcp package does: other variables may hold secrets of other programs."""
 _CHUNK_BYTES = 1 << 16
-_MIN_SECRET_CHARS = 4
 _MAX_LOGGED_CHARS = 300
 ENDPOINT_S = 10.0
 """Seconds until the first event of HTTP+SSE."""
@@ -146,7 +146,9 @@ async def open_stdio(
         raise RemoteProblem(Cause.COMMAND, f"its command cannot be started: {reason}") from None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_log_stderr, name, process, mask_values(environment))
+            secrets = SecretMask("")
+            secrets.add(environment)
+            nursery.start_soon(_log_stderr, name, process, secrets)
             yield StdioPipe(process)
             nursery.cancel_scope.cancel()
     finally:
@@ -154,19 +156,7 @@ async def open_stdio(
             await _end_process(process)
 
 
-def mask_values(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that masks the configured values in a text: a program may print its own."""
-    values = sorted((each for each in environment.values() if len(each) >= _MIN_SECRET_CHARS), key=len)
-
-    def mask(text: str) -> str:
-        for value in reversed(values):
-            text = text.replace(value, "•••")
-        return text
-
-    return mask
-
-
-async def _log_stderr(name: str, process: trio.Process, mask: Callable[[str], str]) -> None:
+async def _log_stderr(name: str, process: trio.Process, secrets: SecretMask) -> None:
     assert process.stderr is not None
     begun = b""
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -174,7 +164,7 @@ async def _log_stderr(name: str, process: trio.Process, mask: Callable[[str], st
             *lines, begun = (begun + chunk).split(b"\n")
             begun = begun[:_CHUNK_BYTES]
             for line in lines:
-                text = single_line(mask(line.decode(errors="replace")), _MAX_LOGGED_CHARS)
+                text = single_line(secrets.mask(line.decode(errors="replace")), _MAX_LOGGED_CHARS)
                 _log.info("Remote server %s wrote to stderr: %s", name, text)
 
 
@@ -202,16 +192,24 @@ class SsePipe:
         post: Callable[[str, bytes], Awaitable[httpx2.Response]],
         endpoint: str,
         events: AsyncIterator[httpx2.ServerSentEvent],
+        exchange: Exchange,
     ) -> None:
+        self._exchange = exchange
         self._post = post
         self._endpoint = endpoint
         self._events = events
 
     async def receive(self) -> bytes | None:
-        """Return the data of the next message event."""
+        """Return the data of the next message event.
+
+        Raises:
+            RemoteProblem: the stream has ended too early.
+        """
         async for event in self._events:
             if event.event == "message" and event.data:
                 return event.data.encode()
+        if self._exchange.problem is not None:
+            raise self._exchange.problem
         return None
 
     async def send(self, message: bytes) -> None:

@@ -381,6 +381,12 @@ async def test_a_failed_start_raises_and_calls_no_on_error(server: Instructable)
     assert (raised.value.cause, errors) == (Cause.CLOSED, [])
 
 
+async def test_errors_of_the_program_leave_the_context_as_they_are(one_era: Instructable) -> None:
+    with pytest.raises(RemoteReportedError):
+        async with opened(one_era) as remote:
+            await call(remote, "boom")
+
+
 async def test_a_server_without_a_stream_causes_one_warning(
     handshake: Instructable, caplog: pytest.LogCaptureFixture
 ) -> None:
