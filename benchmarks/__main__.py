@@ -23,6 +23,7 @@ from benchmarks import (
     primitives,
     processor,
     programs,
+    remote,
     scale,
     starts,
 )
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Section] = {
     "hub": hub.tables,
     "primitives": primitives.tables,
     "starts": starts.tables,
+    "remote": remote.tables,
     "memory": memory.tables,
     "chromium": browser.tables,
     "acting": acting.tables,

@@ -50,6 +50,12 @@ HELP_MS = Limit(most=150)
 FIRST_ANSWER_MS = Limit(most=250)
 HOST_READY_MS = Limit(most=120)
 
+# Remote servers.
+REMOTE_TO_PACKAGE_MS = Limit(most=2)
+"""Of a call through the bridge: ms more than with the mcp package's own client."""
+FIRST_REMOTE_LIST_MS = Limit(most=1_200)
+"""From the start of a bridge one of whose servers does not answer."""
+
 # Resident memory.
 HOST_IDLE_MB = Limit(most=30)
 BRIDGE_IDLE_MB = Limit(most=50)

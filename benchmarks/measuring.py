@@ -39,6 +39,15 @@ class Samples:
         pairs = zip(self.rounds, other.rounds, strict=True)
         return median(median(ours) / median(theirs) for ours, theirs in pairs)
 
+    def difference_to(self, other: Samples) -> float:
+        """Return how much larger this one's median is than the other's: of all rounds the median.
+
+        Raises:
+            ValueError: they were not measured in the same rounds.
+        """
+        pairs = zip(self.rounds, other.rounds, strict=True)
+        return median(median(ours) - median(theirs) for ours, theirs in pairs)
+
     def _pooled(self) -> list[float]:
         return list(chain.from_iterable(self.rounds))
 

@@ -165,7 +165,7 @@ def _through_claude(bench: Bench) -> Iterator[Caller]:
         (b'"tool":"%b"' % load.tool.encode(), b'{"type":"tool_response","result":%b}' % load.result)
         for load in ALL
     ]
-    with started(corner, _silent(_with(environment, program)), *theirs) as host:
+    with started(corner, _silent(with_environment(environment, program)), *theirs) as host:
         try:
             with (
                 answering(bench, corner, "frames", ours, [], answers),
@@ -219,8 +219,8 @@ def _connected(path: str) -> Conversation:
 @contextmanager
 def _through_relay(bench: Bench) -> Iterator[Caller]:
     corner = Corner.below(bench.directory)
-    port = _free_port()
-    command = [*_node(), str(PACKAGES / _RELAY / "dist/cli.js"), "--port", str(port)]
+    port = free_port()
+    command = [*node(), str(PACKAGES / _RELAY / "dist/cli.js"), "--port", str(port)]
     answers = [
         (b'"toolName":"%b"' % load.tool.encode(), b'{"type":"result","callId":\0,"result":%b}' % load.result)
         for load in ALL
@@ -276,7 +276,8 @@ def _text_frame(text: bytes) -> bytes:
     return b"\x81" + length + bytes(4) + text
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
@@ -301,14 +302,14 @@ def _playwright(corner: Corner) -> list[str]:
     program = str(PACKAGES / PLAYWRIGHT / "cli.js")
     flags = ["--headless", "--isolated", "--no-sandbox", "--allow-unrestricted-file-access"]
     flags += ["--executable-path", _chromium()]
-    return [*_node(), program, *flags, "--output-dir", str(corner.directory)]
+    return [*node(), program, *flags, "--output-dir", str(corner.directory)]
 
 
 def _devtools(_corner: Corner) -> list[str]:
     program = str(PACKAGES / DEVTOOLS / "build/src/bin/chrome-devtools-mcp.js")
     flags = ["--headless", "--isolated", "--executablePath", _chromium(), "--chromeArg=--no-sandbox"]
     quiet = ["--no-usage-statistics", "--no-performance-crux", "--allowUnrestrictedPaths"]
-    return _with({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*_node(), program, *flags, *quiet])
+    return with_environment({"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"}, [*node(), program, *flags, *quiet])
 
 
 DRIVERS: dict[str, Callable[[Corner], list[str]]] = {PLAYWRIGHT: _playwright, DEVTOOLS: _devtools}
@@ -360,12 +361,13 @@ def _calling(
         yield caller
 
 
-def _with(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
+def with_environment(environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
+    """Return a command that also has these variables."""
     return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
 
 
-def _node() -> list[str]:
-    """Return the Chromium beside the peers, which is new enough for them, or else the machine's."""
+def node() -> list[str]:
+    """Return the Node.js beside the peers, which is new enough for them, or else the machine's."""
     return [str(NODE) if NODE.exists() else "node"]
 
 

@@ -30,6 +30,7 @@ from benchmarks import (
     primitives,
     processor,
     programs,
+    remote,
     routes,
     scale,
     starts,
@@ -39,6 +40,7 @@ from benchmarks.driver import DrivenCaller, driven
 from benchmarks.http_routes import HANDSHAKE, SSE, STATELESS, Way
 from benchmarks.limits import Limit
 from benchmarks.loads import ALL, RESULT_1MB, SMALL
+from benchmarks.mcp_client import Era
 from benchmarks.measuring import Samples, take_turns
 from benchmarks.processes import Corner
 from benchmarks.programs import Programs
@@ -174,6 +176,11 @@ def test_a_ratio_is_taken_within_each_round() -> None:
     ours = Samples([[2, 2, 2], [20, 20, 20], [2, 2, 9]])
     theirs = Samples([[1, 1, 1], [10, 10, 10], [1, 1, 1]])
     assert ours.ratio_to(theirs) == 2
+
+
+def test_a_difference_is_taken_within_each_round() -> None:
+    ours, theirs = Samples([[3, 3, 4], [40, 30, 30], [3, 3, 3]]), Samples([[1], [10], [2]])
+    assert ours.difference_to(theirs) == 2
 
 
 def test_subjects_take_turns_and_nobody_always_follows_the_same_one() -> None:
@@ -347,6 +354,25 @@ def test_whatever_is_started_is_timed_until_it_shows_a_sign_of_life(
         "mcpb bridge, no browser",
     ]
     assert all(row.p50 for row in table.rows)
+
+
+def test_remote_tools_are_called_and_bridges_start_beside_a_server_that_never_answers(
+    bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "ERAS", (Era.HANDSHAKE,))
+    calls, starts = remote.tables(bench_bench)
+    assert [row.what for row in calls.rows[:3]] == [
+        "mcpb bridge",
+        "the mcp package's client",
+        "a bare socket",
+    ]
+    assert len(calls.rows) == 6
+    assert {row.what.removeprefix("mcpb bridge, ") for row in starts.rows} == {
+        "no remote server",
+        "one on a closed port",
+        "one that never answers",
+    }
+    assert all(row.p50 for row in [*calls.rows, *starts.rows])
 
 
 def test_memory_is_read_of_processes_that_live(bench_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
