@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import trio
 
-from benchmarks import limits, routes
+from benchmarks import limits, routes, webmcp_page
 from benchmarks.calls import measured
 from benchmarks.conversation import PATIENCE_S, Conversation, EndError
 from benchmarks.driver import DrivenCaller, driven
@@ -54,10 +55,11 @@ class Server:
 
 
 def tables(bench: Bench) -> Iterator[Table]:
-    """Measure calls, and starts of a bridge."""
+    """Measure calls, starts of a bridge, and calls in a page."""
     with running_servers(bench) as servers:
         yield _calls(bench, servers)
         yield _starts(bench, servers)
+        yield trio.run(webmcp_page.measure, bench, f"http://{HOST}:{servers[0].port}/mcp")
 
 
 # ── Servers ─────────────────────────────────────────────────────────────────────────────────────────────────

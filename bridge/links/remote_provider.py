@@ -170,6 +170,7 @@ class RemoteProvider(NoProvider):
                 del self._remotes[name]
         for name, each in wanted.items():
             if name not in self._remotes:
+                self._began = trio.current_time()
                 self._remotes[name] = remote = _Remote(each)
                 if self._nursery:
                     self._start(remote)
@@ -194,7 +195,6 @@ class RemoteProvider(NoProvider):
                 self._nursery = None
 
     def _start(self, remote: _Remote) -> None:
-        self._began = trio.current_time()
         server, services, origin = remote.server, self._services, remote.origin
         server.on_change = partial(self._on_change, remote)
         server.on_updated = remote.on_updated
@@ -523,7 +523,7 @@ class _Watch:
                 await trio.lowlevel.checkpoint()
                 is_first = self._own_uri not in watched
                 watched.setdefault(self._own_uri, {})[self.notify] = None
-                if is_first and _can_subscribe(server.state.capabilities):
+                if is_first and self._can_subscribe():
                     await server.subscribe(self._own_uri)
                 self._active.set()
                 await trio.sleep_forever()
@@ -533,9 +533,14 @@ class _Watch:
             self._active.set()
             callbacks = watched.get(self._own_uri, {})
             callbacks.pop(self.notify, None)
-            if not callbacks and watched.pop(self._own_uri, None) is not None:
+            if not callbacks and watched.pop(self._own_uri, None) is not None and self._can_subscribe():
                 with trio.move_on_after(_UNSUBSCRIBE_S, shield=True):
                     await server.unsubscribe(self._own_uri)
+
+    def _can_subscribe(self) -> bool:
+        """Return whether the server takes subscriptions. Others may report changes all the same."""
+        resources = self._remote.server.state.capabilities.get("resources")
+        return isinstance(resources, Mapping) and resources.get("subscribe") is True
 
     def notify(self) -> None:
         """Report a change."""
@@ -550,11 +555,6 @@ class _Watch:
         await self._active.wait()
         if self._problem:
             raise self._problem
-
-
-def _can_subscribe(capabilities: Mapping[str, Any]) -> bool:
-    resources = capabilities.get("resources")
-    return isinstance(resources, Mapping) and resources.get("subscribe") is True
 
 
 async def _reject_watch(uri: str) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 import pytest
+import trio
 from click.testing import CliRunner
 
 import benchmarks.__main__ as bench_command
@@ -34,6 +35,7 @@ from benchmarks import (
     routes,
     scale,
     starts,
+    webmcp_page,
 )
 from benchmarks.conversation import Conversation, EndError
 from benchmarks.driver import DrivenCaller, driven
@@ -359,8 +361,9 @@ def test_whatever_is_started_is_timed_until_it_shows_a_sign_of_life(
 def test_remote_tools_are_called_and_bridges_start_beside_a_server_that_never_answers(
     bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MCPB_CHROMIUM", "")
     monkeypatch.setattr(remote, "ERAS", (Era.HANDSHAKE,))
-    calls, starts = remote.tables(bench_bench)
+    calls, starts, in_page = remote.tables(bench_bench)
     assert [row.what for row in calls.rows[:3]] == [
         "mcpb bridge",
         "the mcp package's client",
@@ -373,6 +376,15 @@ def test_remote_tools_are_called_and_bridges_start_beside_a_server_that_never_an
         "one that never answers",
     }
     assert all(row.p50 for row in [*calls.rows, *starts.rows])
+    assert in_page.rows[0].note == peers.missing_chromium()
+
+
+@pytest.mark.chromium
+def test_a_page_calls_a_remote_tool_through_the_page_module_and_by_fetch(bench_bench: Bench) -> None:
+    with remote.everything_server(Corner.below(bench_bench.directory)) as port:
+        table = trio.run(webmcp_page.measure, bench_bench, f"http://127.0.0.1:{port}/mcp")
+    assert [row.what for row in table.rows] == ["the page module's execute", "fetch alone"]
+    assert all(row.p50 for row in table.rows)
 
 
 def test_memory_is_read_of_processes_that_live(bench_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
