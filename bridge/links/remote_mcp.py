@@ -76,6 +76,7 @@ WITHDRAW_S = 3.0
 REOPEN_S = 10.0
 """Seconds that a request waits for a new session."""
 CLOSING_S = 5.0
+PING_S = 10.0
 DISPOSED = "WebMCP adapter has been disposed"
 _SYNC_TIMEOUTS = 5
 """Timeouts of a request that a whole sync may take."""
@@ -140,6 +141,8 @@ class RemoteServer:
         """The connection that requests use: its first sync has succeeded."""
         self._log_level = ""
         self._settled = trio.Event()
+        self._doubt = trio.Event()
+        """Set when the connection may be lost without a sign of it."""
         self._changed = trio.Event()
         self._retry = trio.Event()
         self._ended: trio.Event | None = None
@@ -229,6 +232,8 @@ class RemoteServer:
                     return await self._call(self._ready_connection(), method, params, call)
                 except RemoteProblem as problem:
                     self._raise_if_disposed(handed=problem.handed)
+                    if problem.cause is Cause.TOO_SLOW:
+                        self._doubt.set()
                     if not problem.is_session_lost:
                         raise RemoteCallError(self.options.name, problem) from None
                 return await self._call_again(method, params, call)
@@ -260,6 +265,10 @@ class RemoteServer:
         self._calls.roots = roots
         if self._connection is not None and "roots" in self._identity.capabilities:
             await self._connection.notify("notifications/roots/list_changed")
+
+    def report_doubt(self) -> None:
+        """Note that the connection may be lost."""
+        self._doubt.set()
 
     # ── Connection ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -310,19 +319,20 @@ class RemoteServer:
                 except RemoteProblem as raised:
                     problem, may_be_legacy = raised, connection.may_be_legacy
                 else:
-                    problem = await self._serve(connection, receiver)
+                    problem = await self._serve(connection)
         except Exception as error:  # noqa: BLE001 whatever a server causes ends its own connection only
             problem = problem or _find_problem(error)
         return problem, may_be_legacy
 
-    async def _serve(self, connection: RemoteConnection, receiver: _Receiver) -> RemoteProblem:
+    async def _serve(self, connection: RemoteConnection) -> RemoteProblem:
         self._syncing = connection
         self._log_level = ""
+        self._doubt = trio.Event()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sync.serve)
                 nursery.start_soon(self._serve_changes, connection)
-                nursery.start_soon(receiver.check_connection, connection)
+                nursery.start_soon(self._check_connection, connection)
                 with trio.move_on_after(OPENING_S):
                     await self._changes.opened.wait()
                 self._changes.skip_opening()
@@ -351,6 +361,21 @@ class RemoteServer:
         )
         self._log.info(f"connected with MCP {connection.revision}, {len(self.lists.tools)} tools")
         self._settled.set()
+
+    async def _check_connection(self, connection: RemoteConnection) -> None:
+        """Send a ping whenever the stream of changes has ended, or a call got no response."""
+        # MCP 2026-07-28 has no ping.
+        method = "server/discover" if connection.is_modern else "ping"
+        while True:
+            await self._doubt.wait()
+            self._doubt = trio.Event()
+            try:
+                await connection.request(method, {}, clock=CallClock(PING_S))
+            except RemoteReportedError:
+                continue
+            except RemoteProblem as problem:
+                connection.lose(problem)
+                return
 
     async def _serve_changes(self, connection: RemoteConnection) -> None:
         await self._changes.serve(connection, watch=self.options.watch)
@@ -570,7 +595,6 @@ class _Receiver:
         self._calls = calls
         self._changes = changes
         self._sync = sync
-        self._doubt = trio.Event()
 
     async def answer_request(self, method: str, params: Params) -> Params:
         return await self._calls.answer(method, params)
@@ -594,23 +618,10 @@ class _Receiver:
         self._changes.report_opened()
 
     def on_stream_ended(self) -> None:
-        self._doubt.set()
+        self._server.report_doubt()
 
     def on_no_stream(self, reason: str) -> None:
         self._changes.report_none(reason)
-
-    async def check_connection(self, connection: RemoteConnection) -> None:
-        """Send a ping whenever the stream of changes has ended: the server may be gone."""
-        while True:
-            await self._doubt.wait()
-            self._doubt = trio.Event()
-            try:
-                await connection.request("ping", {}, clock=CallClock(REQUEST_S))
-            except RemoteReportedError:
-                continue
-            except RemoteProblem as problem:
-                connection.lose(problem)
-                return
 
 
 def _read_capabilities(declared: Mapping[str, Any]) -> dict[str, dict[str, bool]]:

@@ -102,6 +102,8 @@ class _Remote:
         self.prompts: dict[str, RemotePrompt] = {}
         self.resources: list[OwnResource] = []
         self.templates: list[OwnResource] = []
+        self.resource_version = 0
+        """Changes with `resources` and `templates`."""
         self.watched: dict[str, dict[Callable[[], None], None]] = {}
         """By own URI: what is called when the resource has changed."""
         self.is_settled = False
@@ -114,15 +116,21 @@ class _Remote:
 
     def update(self, max_name: int) -> bool:
         """Make the entries for clients; return whether the server's lists have changed."""
-        lists = self.server.lists
-        if self._made_of and self._made_of[0] is lists and self._made_of[1] == max_name:
+        made_of = self.server.lists, max_name
+        if self._made_of is not None and self._made_of[0] is made_of[0] and self._made_of[1] == max_name:
             return False
-        self._made_of = lists, max_name
+        if made_of == self._made_of:  # a sync replaces the lists also where nothing has changed
+            self._made_of = made_of
+            return False
+        self._made_of, lists = made_of, made_of[0]
         form = EntryForm(self.settings.name, is_mcpb=self.server.state.server_name == OWN_NAME)
         self.tools = make_tools(self.settings, form, lists.tools, max_name, self.tools)
         self.prompts = make_prompts(form, lists.prompts, max_name)
-        self.resources = make_resources(form, "uri", lists.resources)
-        self.templates = make_resources(form, "uriTemplate", lists.templates)
+        resources = make_resources(form, "uri", lists.resources)
+        templates = make_resources(form, "uriTemplate", lists.templates)
+        if (resources, templates) != (self.resources, self.templates):
+            self.resources, self.templates = resources, templates
+            self.resource_version += 1
         return True
 
     def on_updated(self, own_uri: str) -> None:
@@ -501,7 +509,7 @@ class RemoteProvider(NoProvider):
 
     def fingerprint(self, session: Session) -> object:  # noqa: ARG002
         """See `Provider`."""
-        return self._version
+        return [(name, remote.resource_version) for name, remote in self._remotes.items()]
 
 
 class _Watch:

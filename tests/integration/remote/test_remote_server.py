@@ -12,13 +12,12 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Literal
 
-import msgspec
 import pytest
 import trio
 
 from bridge.errors import CallError
 from bridge.hub.transport import HOPS
-from bridge.links import remote_client
+from bridge.links import remote_client, remote_mcp
 from bridge.links.remote_mcp import (
     DISPOSED,
     Cause,
@@ -32,7 +31,6 @@ from bridge.links.remote_mcp import (
 )
 from hostile_servers import hostile_server
 from http_frontend import CLOSES_EARLY
-from instructable_server import Instructions
 from native_host.protocol.wire import Code
 from remote_servers import (
     EVERYTHING_STDIO,
@@ -59,8 +57,7 @@ def started() -> Iterator[Callable[[Era], Instructable]]:
         def get(era: Era) -> Instructable:
             if era not in servers:
                 servers[era] = stack.enter_context(instructable_server(era))
-            instructions = msgspec.to_builtins(Instructions(era=era))
-            servers[era].control(**instructions, drop_sessions=True, forget_log=True)
+            servers[era].control(reset=True)
             return servers[era]
 
         yield get
@@ -528,11 +525,19 @@ async def test_a_rejected_request_fails_the_call(server: Instructable) -> None:
             await call(remote, "sample", RemoteObserver(on_request=on_request))
 
 
-async def test_configured_roots_need_no_client(server: Instructable) -> None:
-    class Root:
-        uri, name = "file:///project", "project"
+class Root:
+    uri, name = "file:///project", "project"
 
+
+async def test_configured_roots_need_no_client(server: Instructable) -> None:
     async with opened(server, roots=(Root(),)) as remote:
+        assert "file:///project" in text_of(await call(remote, "roots"))
+
+
+async def test_changed_roots_are_sent(handshake: Instructable) -> None:
+    async with opened(handshake, features=("roots",)) as remote:
+        await remote.set_roots((Root(),))
+        await handshake.wait(lambda log: bool(log.find("notifications/roots/list_changed")))
         assert "file:///project" in text_of(await call(remote, "roots"))
 
 
@@ -555,11 +560,12 @@ async def test_a_request_during_several_calls_is_rejected(handshake: Instructabl
 
 async def test_waiting_for_the_user_stops_the_timeout(server: Instructable) -> None:
     async def on_request(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        await trio.sleep(1.2)
+        await trio.sleep(0.8)
         return {"action": "decline"}
 
-    async with opened(server, timeout_s=0.8) as remote:
-        assert "decline" in text_of(await call(remote, "elicit", RemoteObserver(on_request=on_request)))
+    observer, params = RemoteObserver(on_request=on_request), {"name": "elicit", "arguments": {}}
+    async with opened(server) as remote:
+        assert "decline" in text_of(await remote.request("tools/call", params, observer, timeout_s=0.5))
 
 
 async def test_log_messages_go_to_the_call_that_wants_them(server: Instructable) -> None:
@@ -655,6 +661,20 @@ async def test_a_call_that_a_lost_session_rejects_is_repeated_in_a_new_one(hands
         assert text_of(await call(remote, "add", a=2, b=3)) == "5"
     calls = handshake.log().find("tools/call")
     assert [request.status for request in calls] == [404, 200]
+
+
+async def test_a_server_that_answers_nothing_any_more_is_connected_again(
+    handshake: Instructable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_mcp, "PING_S", 0.5)
+    async with opened(handshake) as remote:
+        changes = Changes(remote)
+        handshake.control(hang=["tools/call", "ping"])
+        with pytest.raises(RemoteCallError):
+            await remote.request("tools/call", {"name": "echo"}, timeout_s=0.2)
+        await changes.wait(lambda: remote.state.cause is Cause.TOO_SLOW)
+        handshake.control(hang=[])
+        await changes.wait(lambda: remote.state.state == "ready")
 
 
 async def test_a_server_that_comes_later_is_connected(one_era: Instructable) -> None:
