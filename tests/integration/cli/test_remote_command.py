@@ -1,4 +1,4 @@
-"""`mcpb remote` beside real servers: add, list, remove, and each cause that `test` names."""
+"""`mcpb remote` beside real servers: add, list, remove, each cause that `test` names, and use by clients."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
@@ -23,7 +24,9 @@ from bridge.config.remote_settings import RemoteSettings
 from bridge.config.toml_text import format_value
 from bridge.state.server_record import ServeRecord, publish_record
 from certificates import Certified, make_certificate
+from full_chain import INSPECTOR, MCPB, Chain
 from http_frontend import CLOSES_EARLY
+from mcp_client import BridgeProcess, text_of
 from native_host.system.home_layout import HomeLayout
 from remote_servers import EVERYTHING_STDIO, Instructable, everything_server, free_port, instructable_server
 
@@ -222,6 +225,85 @@ def test_a_file_that_is_rejected_is_neither_followed_nor_changed(
     text = path.read_text()
     assert f"chmod go-r {path}" in fail(*arguments)
     assert (path.read_text(), server.log().requests) == (text, [])
+
+
+# ── Clients ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_is_added_and_a_tool_called_from_a_fresh_home(mcpb_home: Path, everything: str) -> None:
+    mcpb = shlex.join(MCPB)
+    line = (
+        f"{mcpb} remote add everything {everything} && {mcpb} tools "
+        f"&& {mcpb} call remote_everything_get-sum a=2 b=3"
+    )
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=SOON_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "\nremote_everything_get-sum a= b=\n" in done.stdout
+    assert done.stdout.endswith("\nThe sum of 2 and 3 is 5.\n")
+    for words, expected in (
+        ("read mcpb://remote/everything/demo://resource/static/document/features.md", "# Everything Server"),
+        ("prompt everything_args-prompt city=Oslo", "    What's weather in Oslo?\n"),
+    ):
+        printed = CliRunner().invoke(main, words.split(), catch_exceptions=False)
+        assert printed.exit_code == 0, printed.stderr
+        assert expected in printed.stdout
+
+
+async def test_the_inspector_sees_the_same_tools_through_bridge_and_serve(
+    mcpb_home: Path, everything: str
+) -> None:
+    assert INSPECTOR.exists(), "run: npm ci"
+    configure(mcpb_home, url=everything)
+    chain = Chain(mcpb_home, pages="")
+    seen: list[list[str]] = []
+
+    async def inspect(server: list[str]) -> None:
+        command = [str(INSPECTOR), "--cli", *server, "--method", "tools/list"]
+        names: list[str] = []
+        while not names:  # on a busy machine the first list does not wait long enough for the server
+            done = await trio.run_process(command, env=chain.node_env, capture_stdout=True)
+            listed = [tool["name"] for tool in json.loads(done.stdout)["tools"]]
+            names = [name for name in listed if name.startswith("remote_orders_")]
+        seen.append(names)
+
+    with trio.fail_after(SOON_S):
+        async with chain.serving() as url, trio.open_nursery() as nursery:
+            nursery.start_soon(inspect, [*MCPB, "bridge"])
+            nursery.start_soon(inspect, [f"{url}/mcp", "--transport", "http"])
+    one, other = seen
+    assert one == other
+    assert "remote_orders_get-sum" in one
+
+
+async def until_listed(client: BridgeProcess, name: str, *, is_listed: bool) -> None:
+    """Wait for notifications until a tool is listed, or is not."""
+    while True:
+        await client.heard("notifications/tools/list_changed")
+        listed = await client.ask("tools/list")
+        if (name in [tool["name"] for tool in listed["tools"]]) == is_listed:
+            return
+
+
+async def test_a_killed_server_s_call_may_have_run_and_its_tools_disappear_and_return(
+    mcpb_home: Path,
+) -> None:
+    with instructable_server() as server, trio.fail_after(SOON_S):
+        configure(mcpb_home, url=server.url)
+        async with BridgeProcess.started() as client:
+            await client.shake_hands("2025-11-25")
+            await client.ask("tools/list")
+            asked = {"name": "remote_orders_slow", "arguments": {"steps": 1, "endless": True}}
+            call = await client.send("tools/call", {**asked, "_meta": {"progressToken": 1}})
+            await client.heard("notifications/progress")
+            assert server.counts()["tools/call"] == 1
+            client.unasked.clear()
+            server.kill()
+            assert "It may have run: check before you repeat it." in text_of(await client.answer_to(call))
+            await until_listed(client, "remote_orders_echo", is_listed=False)
+            server.start()
+            await until_listed(client, "remote_orders_echo", is_listed=True)
+            assert text_of(await client.call("remote_orders_echo", text="back")) == "back"
+        assert server.counts()["tools/call"] == 1
 
 
 # ── Causes ──────────────────────────────────────────────────────────────────────────────────────────────────

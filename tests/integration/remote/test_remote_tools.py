@@ -414,22 +414,6 @@ async def test_tools_disappear_with_their_server_and_return_by_themselves(client
             assert text_of(await client.call("remote_orders_echo", text="back")) == "back"
 
 
-async def test_a_call_whose_server_is_killed_may_have_run_and_is_not_repeated() -> None:
-    with instructable_server() as server:
-        async with clients_of(settings(server)) as clients:
-            client = await clients.join("handshake")
-            asked = {"name": "remote_orders_slow", "arguments": {"steps": 1, "endless": True}}
-            call = await client.send("tools/call", {**asked, "_meta": {"progressToken": 1}})
-            await client.heard("notifications/progress")
-            assert server.counts()["tools/call"] == 1
-            server.kill()
-            result = await client.answer_to(call)
-            assert "It may have run: check before you repeat it." in text_of(result)
-            server.start()
-            await until_listed(client, "remote_orders_echo", is_listed=True)
-            assert "tools/call" not in server.counts()
-
-
 async def test_a_changed_list_reaches_the_client(shared: Instructable) -> None:
     async with clients_of(settings(shared)) as clients:
         client = await clients.join("handshake")
