@@ -21,9 +21,9 @@ from native_host.system.program_name import find_program
 Level = Literal["fault", "warning", "note"]
 """A fault breaks the connection; a warning may break it; a note is information."""
 Hop = Literal[
-    "environment", "wrapper", "manifest", "browser", "host", "socket", "extension", "worker", "page"
+    "environment", "wrapper", "manifest", "browser", "host", "socket", "extension", "worker", "page", "remote"
 ]
-"""Part of the connection, in the order in which a browser uses them."""
+"""Part of the connection, in the order in which a browser uses them; `remote`: a remote server."""
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -37,6 +37,8 @@ class Privacy(Enum):
     ORIGIN = auto()
     TITLE = auto()
     PROFILE = auto()
+    REMOTE = auto()
+    """Name of a remote server, which the user chose."""
     PROGRAM = auto()
     """Name of a program or package that does not belong to mcpb or a browser."""
     USER = auto()
@@ -246,6 +248,8 @@ class FindingCode(StrEnum):
     PROGRAM_NOT_A_FILE = "program-not-a-file"
     PROGRAM_NOT_EXECUTABLE = "program-not-executable"
     PROGRAM_SHEBANG = "program-shebang"
+    REMOTE_LEFT_OUT = "remote-left-out"
+    REMOTE_UNREACHABLE = "remote-unreachable"
     SETTINGS_FOLDER = "settings-folder"
     SHORTCUTS_INVALID = "shortcuts-invalid"
     SITES_NOT_ALLOWED = "sites-not-allowed"

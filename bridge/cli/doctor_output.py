@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from bridge.cli.status_output import put_there_by_us, where_and_who, whose_and_used
-from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
+from bridge.diagnostics.remote_status import format_remote
+from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport, RemoteReport
 from install.checks.other_hosts import OtherHost
 from install.findings import Level
 
@@ -47,6 +48,11 @@ def as_text(diagnosis: DoctorReport, width: int = 0) -> Iterator[str]:
         yield ""
         yield "Native hosts of other products"
         yield from dict.fromkeys(f"  · {one.name}{_describe_host(one)}" for one in diagnosis.neighbours)
+    if diagnosis.remote:
+        yield ""
+        yield "Remote servers"
+        for server in diagnosis.remote:
+            yield from _remote_lines(server, width)
     if diagnosis.fix and not diagnosis.is_fixing:
         yield from ("", f"To fix mcpb's own files, run: {diagnosis.fix}")
 
@@ -58,6 +64,13 @@ def _channel_lines(diagnosis: DoctorReport, width: int) -> Iterator[str]:
             yield from _wrap_text("    ", facts, 4, width)
     for socket in map(msgspec.to_builtins, diagnosis.published):
         yield from _wrap_text("  · ", put_there_by_us(socket), 4, width)
+
+
+def _remote_lines(server: RemoteReport, width: int) -> Iterator[str]:
+    mark = _OK if server.state == "ready" else _MARKS["note"]
+    facts = [server.state, server.address, format_remote(msgspec.to_builtins(server))]
+    head = _format_head(mark, f"{server.name} ")
+    yield from _wrap_text(head, " · ".join(filter(None, facts)), _TEXT_AT, width)
 
 
 def _describe_host(host: OtherHost) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -44,6 +44,8 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     published: Sequence[PublishedSocket] = ()
     paused: Sequence[Target] = ()
     """Sites that the user has paused, and connected clients."""
+    remote: Sequence[Mapping[str, Any]] = ()
+    """Configured remote servers, as `remote_status.describe_remote` describes them."""
     current_copies: frozenset[Kind] = frozenset()
     """Kinds of browsers whose copies of the extension are all of this version."""
     details: Mapping[Hop, Part] = {}

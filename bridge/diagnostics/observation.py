@@ -20,6 +20,7 @@ from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, ObservedBrowser, UnlinkedHost, observe_browsers
 from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.fixes import is_open_to_others
+from bridge.diagnostics.remote_status import describe_remote
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
@@ -28,6 +29,7 @@ from bridge.hub.transport import TabAddress
 from bridge.links.native_hosts import LinkProblem, NativeLinks
 from bridge.state.pause_control import Target, paused_targets
 from bridge.state.pauses_file import PausesFile, PausesFileError
+from bridge.state.remote_records import read_records
 from bridge.state.site_approvals import Approvals, ApprovalsError
 from install.browsers import TableError
 from install.checks.check_report import Report, examine_and_try
@@ -94,6 +96,7 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
         seen=replies.seen,
         unlinked=replies.unlinked,
         paused=replies.paused,
+        remote=list(describe_remote(config.remote, read_records(HomeLayout(home).state.path))),
         current_copies=find_current_kinds(home),
         hosts={browser: host for host, browser in hosts.items()},
         channels=_find_channels(machine, files.running, channel, is_partial=bool(names)),

@@ -14,7 +14,7 @@ import msgspec
 
 from bridge.diagnostics.browser_checks import ObservedBrowser, classify_reason
 from bridge.diagnostics.browser_matching import Observations
-from bridge.diagnostics.report import BrowserReport, DoctorReport, make_report
+from bridge.diagnostics.report import BrowserReport, DoctorReport, RemoteReport, make_report
 from install.checks.existing_channel import Channel, describe_use, make_channel_command
 from install.checks.other_hosts import OtherHost
 from install.findings import Part, Privacy, Show, Value, foreign_value, path_value, public_value
@@ -32,6 +32,7 @@ _NUMBERED = {
     Privacy.ORIGIN: "site",
     Privacy.TITLE: "title",
     Privacy.PROFILE: "profile",
+    Privacy.REMOTE: "server",
     Privacy.PROGRAM: "program",
 }
 _UNNUMBERED = {Privacy.USER: "<user>", Privacy.HOST_NAME: "<machine>", Privacy.FOREIGN_TEXT: "<words>"}
@@ -55,6 +56,7 @@ def make_redacted_report(looked: Observations, homes: Mapping[str, str]) -> Doct
             _redact_neighbour(each, number, names.get(each.title, public_value(each.title)), show)
             for number, each in enumerate(diagnosis.neighbours, 1)
         ),
+        remote=tuple(_redact_remote(server, show) for server in diagnosis.remote),
     )
 
 
@@ -156,3 +158,13 @@ def _redact_channel(channel: Channel, show: Show, *, is_attached: bool) -> Chann
 def _redact_neighbour(host: OtherHost, number: int, browser: Part, show: Show) -> OtherHost:
     """Keep only the browser: other installed products are private."""
     return OtherHost(name=f"<host {number}>", manifest="", title=browser.render(show), is_there=host.is_there)
+
+
+def _redact_remote(server: RemoteReport, show: Show) -> RemoteReport:
+    return msgspec.structs.replace(
+        server,
+        name=show(Value(server.name, Privacy.REMOTE)),
+        address=show(foreign_value(server.address)),
+        server=show(foreign_value(server.server)),
+        error=show(foreign_value(server.error)),
+    )

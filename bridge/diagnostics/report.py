@@ -92,6 +92,27 @@ class FindingReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """True if `--fix` fixes it."""
 
 
+class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A remote server, as running clients have it: see `remote_status.describe_remote`."""
+
+    name: str
+    address: str
+    state: str
+    clients: int
+    ready_clients: int
+    server: str
+    revision: str
+    transport: str
+    tools: int
+    resources: int
+    templates: int
+    prompts: int
+    left_out: int
+    synced_at: str
+    cause: str
+    error: str
+
+
 class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything."""
 
@@ -114,6 +135,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     published: tuple[PublishedSocket, ...] = ()
     neighbours: tuple[OtherHost, ...] = ()
     """Native hosts of other products: for information."""
+    remote: tuple[RemoteReport, ...] = ()
 
 
 class _Judgement(NamedTuple):
@@ -164,7 +186,8 @@ def _judge(looked: Observations) -> _Judgement:
     judged = _set_levels(files, looked.shared, browsers, has_other=looked.wants_channels)
     others = _of_others(looked, browsers)
     paused = map(paused_finding, looked.paused)
-    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *paused, *others]
+    remote = _remote_findings(looked.remote)
+    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *paused, *others, *remote]
     findings.sort(key=_order_browsers(browsers))
     return _Judgement(browsers, findings, _find_threats(files, judged, browsers))
 
@@ -188,6 +211,7 @@ def make_report(looked: Observations, show: Show = show_all) -> DoctorReport:
         channels=tuple(looked.channels),
         published=tuple(looked.published),
         neighbours=looked.files.neighbours,
+        remote=tuple(msgspec.convert(server, RemoteReport) for server in looked.remote),
     )
     return msgspec.convert(_make_printable(msgspec.to_builtins(diagnosis)), DoctorReport)
 
@@ -357,6 +381,34 @@ def _add_profile(findings: Iterable[Finding], profile: ObservedBrowser | None) -
             finding,
             template=f"{prefix}: {finding.template}",
             values={**finding.values, "connected": connected},
+        )
+
+
+def _remote_findings(servers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield a warning for each server that clients cannot use, or that has entries left out."""
+    for server in servers:
+        if server["state"] in {"unreachable", "failed"}:
+            code = FindingCode.REMOTE_UNREACHABLE
+            template = "the remote server {name} is {state} ({cause}): clients do not have its tools"
+        elif server["leftOut"]:
+            code = FindingCode.REMOTE_LEFT_OUT
+            template = "of the remote server {name}, {count} cannot be offered to clients"
+        else:
+            continue
+        name = Value(server["name"], Privacy.REMOTE)
+        count = f"{server['leftOut']} {'entry' if server['leftOut'] == 1 else 'entries'}"
+        yield Finding(
+            code=code,
+            hop="remote",
+            level="warning",
+            template=template,
+            values={
+                "name": name,
+                "state": public_value(server["state"]),
+                "cause": public_value(server["cause"]),
+                "count": public_value(count),
+            },
+            command=mcpb_command("remote", "test", name),
         )
 
 

@@ -21,7 +21,7 @@ from bridge.browser_tools.tools.batch import BrowserBatch
 from bridge.browser_tools.tools.shortcuts import make_steps, parse_values
 from bridge.config.shortcuts_file import read_shortcuts
 from bridge.diagnostics.browser_checks import ObservedBrowser, SeenTab
-from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport
+from bridge.diagnostics.report import BrowserReport, DoctorReport, FindingReport, HopReport, RemoteReport
 from bridge.hub.meta_tools import TOOLS as META_TOOLS
 from bridge.state.site_approvals import Approvals
 from install.checks.existing_channel import Channel, ChannelClient
@@ -323,6 +323,7 @@ def test_no_code_is_explained_twice() -> None:
         ObservedBrowser,
         SeenTab,
         FindingReport,
+        RemoteReport,
         OtherHost,
         Channel,
         ChannelClient,

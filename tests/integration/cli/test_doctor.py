@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from bridge.cli.group import main
 from bridge.diagnostics.fixes import is_open_to_others
+from bridge.state.remote_records import RemoteRecord, publish_remote
 from demo.simulated.browser import SimulatedBrowser
 from install.browsers import find_browser, known_browsers
 from install.checks.running_browsers import RunningBrowser
@@ -118,6 +119,23 @@ async def test_a_paused_site_is_named_with_the_command_that_resumes_it(registere
     assert paused["command"] == "mcpb pause payroll.example --resume"
     assert "the user paused payroll.example" in found["verdict"]
     assert "payroll" not in public.output
+
+
+async def test_remote_servers_are_shown_as_running_clients_have_them(home: Path) -> None:
+    (home / "mcpb/state").mkdir(mode=0o700, parents=True)
+    config = home / "mcpb/config.toml"
+    config.write_text('[[remote]]\nname = "orders"\nurl = "https://orders.example/mcp?key=hidden"')
+    config.chmod(0o600)
+    lost = RemoteRecord(name="orders", state="unreachable", cause="refused", error="it is refused")
+    with publish_remote(home / "mcpb/state", os.getpid()) as publish:
+        publish([lost])
+        found = await report()
+        public = await mcpb("doctor", "--redact")
+    (server,) = found["remote"]
+    assert (server["state"], server["cause"], server["error"]) == ("unreachable", "refused", "it is refused")
+    assert "remote-unreachable" in [finding["code"] for finding in found["findings"]]
+    assert "hidden" not in str(found)
+    assert "orders" not in public.output
 
 
 # ── --fix ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from bridge.cli.doctor_output import as_text
+from bridge.config.remote_settings import RemoteSettings
 from bridge.diagnostics.browser_checks import (
     Answer,
     ObservedBrowser,
@@ -22,6 +23,7 @@ from bridge.diagnostics.browser_checks import (
 )
 from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.redaction import make_redacted_report
+from bridge.diagnostics.remote_status import describe_remote
 from bridge.diagnostics.report import DoctorReport, explain_disconnection, make_report
 from bridge.hub.catalog import Catalog
 from bridge.hub.policy import Policy, PolicyRules
@@ -29,6 +31,7 @@ from bridge.hub.public_names import MAX_NAME
 from bridge.hub.registry import Registry
 from bridge.hub.transport import HostDiscovered, HostLinked
 from bridge.state.pause_control import Target
+from bridge.state.remote_records import BridgeRecord, RemoteRecord
 from fake_transport import browser_hello, connect, host_hello, one_page, tab, tools
 from install.browsers import Kind, find_browser, known_browsers
 from install.checks.check_report import Report
@@ -779,6 +782,57 @@ def test_a_report_for_the_public_says_of_a_channel_neither_whose_it_is_nor_who_u
     assert "chmod 700 '<folder " in text
     for word in ("ada", "tender", "vault"):
         assert word not in text
+
+
+# ── Remote servers ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def remote(**records: RemoteRecord) -> list[dict[str, Any]]:
+    """Describe servers with an address of their own, as one running client has them."""
+    settings = [RemoteSettings(name=name, url=f"https://{name}.acme.example/mcp?k=v") for name in records]
+    return list(describe_remote(settings, [BridgeRecord(1, tuple(records.values()))]))
+
+
+READY = RemoteRecord(name="ready", state="ready", tools=2, synced_at=60.0)
+SERVERS = remote(
+    ready=READY,
+    partial=RemoteRecord(name="partial", state="ready", server="Acme 1", tools=1, left_out=1),
+    lost=RemoteRecord(name="lost", state="unreachable", cause="refused", error="acme is off", left_out=2),
+    bad=RemoteRecord(name="bad", state="failed", cause="not-mcp", error="acme speaks HTML"),
+    new=RemoteRecord(name="new", state="connecting"),
+)
+
+
+def test_each_remote_server_that_cannot_be_used_or_is_incomplete_has_one_warning() -> None:
+    found = judged(CHROMIUM, seen=[seen(*one_page("getCart"))], remote=SERVERS)
+    assert [(finding.code, finding.level, finding.command) for finding in found.findings] == [
+        ("remote-left-out", "warning", "mcpb remote test partial"),
+        ("remote-unreachable", "warning", "mcpb remote test lost"),
+        ("remote-unreachable", "warning", "mcpb remote test bad"),
+    ]
+    assert (found.healthy, found.verdict) == (True, "It works. Connected: Chromium (1 tool).")
+    assert (found.remote[2].address, found.remote[2].error) == (
+        "https://lost.acme.example/mcp",
+        "acme is off",
+    )
+
+
+def test_remote_servers_are_shown_with_their_state_offers_sync_and_error() -> None:
+    lines = list(as_text(judged(remote=SERVERS)))
+    assert lines[lines.index("Remote servers") + 1 :] == [
+        "  ✓ ready        ready · https://ready.acme.example/mcp · 2 tools · read at 00:01 UTC",
+        "  ✓ partial      ready · https://partial.acme.example/mcp · 1 tool · 1 left out",
+        "  · lost         unreachable · https://lost.acme.example/mcp · 2 left out · refused: acme is off",
+        "  · bad          failed · https://bad.acme.example/mcp · not-mcp: acme speaks HTML",
+        "  · new          connecting · https://new.acme.example/mcp",
+    ]
+
+
+def test_a_redacted_report_has_of_a_remote_server_neither_name_nor_address_nor_text() -> None:
+    text = made_public(observed(remote=SERVERS))
+    for word in ("acme", "Acme", "lost", "partial"):
+        assert word not in text
+    assert "the remote server <server 2> is unreachable (refused)" in text
 
 
 # ── Text of others, and commands ────────────────────────────────────────────────────────────────────────────
