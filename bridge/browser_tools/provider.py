@@ -144,7 +144,7 @@ class BrowserTools:
         is_of_channel = session.client.name.lower() in CLAUDE_IN_CHROME_CLIENTS
         return "claude-in-chrome" if is_of_channel else self._settings.tools
 
-    async def wait_listed(self) -> None:
+    async def wait_listed(self, name: str = "") -> None:
         """See `Provider`."""
 
     def definitions(self, era: Era, form: ListForm) -> list[dict[str, Any]]:  # noqa: ARG002

@@ -63,9 +63,9 @@ class CommandCalls:
             case GetPrompt():
                 return await self.get_prompt(request, observer)
 
-    async def list_tools(self) -> ToolList:
-        """Return the tool list, and bind its names to these tools."""
-        tools = await self._router.list_tools_decoded(self._session)
+    async def list_tools(self, name: str = "") -> ToolList:
+        """Return the tool list, and bind its names to these tools. With a name, wait for that tool only."""
+        tools = await self._router.list_tools_decoded(self._session, name)
         self._listed = {tool["name"]: argument_schemas(tool) for tool in tools}
         # A `Problem` is a str with commands, which msgspec does not encode.
         return ToolList(tools=tools, missing=str(self._router.connection_problem()))
@@ -73,7 +73,7 @@ class CommandCalls:
     async def call(self, request: CallTool, observer: CallObserver) -> CallResult | Rejection:
         """Run a call, and wait for it; a tool that was not listed yet is listed first."""
         if request.name not in self._listed:
-            await self.list_tools()
+            await self.list_tools(request.name)
         schemas = self._current_schemas(request.name)
         parsed = {key: parse_value(text, schemas.get(key)) for key, text in request.texts}
         arguments = Arguments.of({**request.arguments, **parsed})

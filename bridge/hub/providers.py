@@ -51,8 +51,8 @@ class Provider(Protocol):
         """Return the form of the session's tool list."""
         ...
 
-    async def wait_listed(self) -> None:
-        """Wait, for a short time, until the lists are known."""
+    async def wait_listed(self, name: str = "") -> None:
+        """Wait, for a short time, until the lists are known; with a name, those that may have it."""
         ...
 
     def definitions(self, era: Era, form: ListForm) -> Sequence[ToolDefinition]:
@@ -140,7 +140,7 @@ class NoProvider:
         """See `Provider`."""
         return ListForm(is_structured=session.is_structured)
 
-    async def wait_listed(self) -> None:
+    async def wait_listed(self, name: str = "") -> None:
         """See `Provider`."""
 
     def definitions(self, era: Era, form: ListForm) -> Sequence[ToolDefinition]:  # noqa: ARG002
@@ -240,10 +240,10 @@ class Providers:
         """See `Provider`."""
         return [tool for provider in self._all for tool in provider.definitions(era, form)]
 
-    async def wait_listed(self) -> None:
+    async def wait_listed(self, name: str = "") -> None:
         """See `Provider`."""
         for provider in self._all:
-            await provider.wait_listed()
+            await provider.wait_listed(name)
 
     def find_tool(self, name: str) -> Provider | None:
         """Return the provider of a tool; None: it may be a page's."""

@@ -382,25 +382,26 @@ class Router:
         self._refresh_store()
         await self.changes.wait_until(lambda: self.registry.is_settled, until=trio.current_time() + SETTLE_S)
 
-    async def _wait_lists(self) -> None:
-        """Wait a short time until the lists of browsers and providers are known."""
+    async def _wait_lists(self, name: str = "") -> None:
+        """Wait a short time until the lists of browsers and providers are known; see `Provider`."""
         await self.wait_discovered()
-        await self._providers.wait_listed()
+        await self._providers.wait_listed(name)
 
     # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def list_tools_decoded(self, session: Session) -> list[dict[str, Any]]:
+    async def list_tools_decoded(self, session: Session, name: str = "") -> list[dict[str, Any]]:
         """Return the tool list of the latest era as Python values, for commands and pages."""
-        tools: list[dict[str, Any]] = msgspec.json.decode(await self.list_tools(session, Era.STATELESS))
+        tools: list[dict[str, Any]] = msgspec.json.decode(await self.list_tools(session, Era.STATELESS, name))
         return tools
 
-    async def list_tools(self, session: Session, era: Era) -> bytes:
+    async def list_tools(self, session: Session, era: Era, name: str = "") -> bytes:
         """Return the MCP Tools that this session may call, as a JSON array in one line.
 
         Meta tools and provided tools come first, then page tools unless there are too many. Definitions that
-        are invalid in `era` are omitted. From now on the session binds the names to these tools.
+        are invalid in `era` are omitted. From now on the session binds the names to these tools. With the
+        name of one tool, others may not be listed yet.
         """
-        await self._wait_lists()
+        await self._wait_lists(name)
         session.bind_names(self._listing.listed_bindings())
         self._note_read("tools")
         return self._listing.format_tools(era, self._providers.form_of(session))
@@ -532,7 +533,7 @@ class Router:
         )
 
     async def _get_prompt(self, record: CallRecord, texts: dict[str, str], observer: CallObserver) -> bytes:
-        await self._providers.wait_listed()
+        await self._providers.wait_listed(record.name)
         if provider := self._providers.find_prompt(record.name):
             return await provider.get_prompt(record, texts, observer, partial(self._read, record, observer))
         return await self._reads.get_prompt(record, self.prompt_catalog, texts, observer, self._own_names())
@@ -552,7 +553,7 @@ class Router:
         """
 
         async def complete(record: CallRecord, observer: CallObserver) -> Answer:
-            await self._providers.wait_listed()
+            await self._providers.wait_listed(name)
             if provider := self._providers.find_completed(what, name):
                 return Answer(await provider.complete(record, what, asked, observer), is_error=False)
             target = self._find_completed(what, name)

@@ -36,6 +36,7 @@ def make_options(
         watch=settings.watch,
         timeout_s=settings.timeout_s,
         quiet=is_quiet,
+        log_prefix="remote server",
         filter=is_offered,
         map_tool=replace_texts,
         roots=settings.roots,

@@ -10,7 +10,6 @@ import msgspec
 
 from bridge.links.remote_options import RemoteOptions
 
-_PREFIX = "[webmcp-adapter]"
 _MIN_SECRET_CHARS = 4
 _MAX_SECRETS = 64
 """Tokens that are replaced again and again must not be kept for ever."""
@@ -63,26 +62,26 @@ class SecretMask:
 
 
 class RemoteLog:
-    """Log of one server, with the page module's prefix."""
+    """Log of one server. Each message begins with its prefix and name."""
 
     def __init__(self, options: RemoteOptions) -> None:
         self._logger = options.logger or logging.getLogger(__name__)
-        self._name = options.name
+        self._subject = f"{options.log_prefix} {options.name}"
         self._is_quiet = options.quiet
         self._warned = ""
 
     def info(self, text: str) -> None:
         """Log a message."""
         if not self._is_quiet:
-            self._logger.info("%s %s: %s", _PREFIX, self._name, text)
+            self._logger.info("%s: %s", self._subject, text)
 
     def warn(self, text: str) -> None:
         """Log a warning, but not twice in a row: a server that stays away would fill the log."""
         if not self._is_quiet and text != self._warned:
-            self._logger.warning("%s %s: %s", _PREFIX, self._name, text)
+            self._logger.warning("%s: %s", self._subject, text)
         self._warned = text
 
     def error(self, text: str) -> None:
         """Log an error."""
         if not self._is_quiet:
-            self._logger.error("%s %s: %s", _PREFIX, self._name, text)
+            self._logger.error("%s: %s", self._subject, text)

@@ -486,6 +486,8 @@ class RemoteServer:
                 self._log.error(f"on_sync raised {type(error).__name__}; the sync stays valid")
 
     def _report_unseen(self, problem: RemoteProblem) -> None:
+        if self.disposed:
+            return  # that has ended the sync
         text = self._secrets.mask(problem.detail)
         self._log.error(f"the lists were not read: {text}")
         self._set_state(last_error=text, cause=problem.cause)

@@ -36,6 +36,8 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Per request; progress restarts it."""
     logger: logging.Logger | None = None
     quiet: bool = False
+    log_prefix: str = "[webmcp-adapter]"
+    """Begin of all log messages: that of the page module, unless a program has another one."""
     on_sync: Callable[[list[Definition]], None] | None = None
     """Receives the server's tools after each sync."""
     on_error: Callable[[RemoteProblem], None] | None = None

@@ -43,7 +43,7 @@ from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_hops import OWN_NAME, EntryForm
 from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteServer, RemoteState
-from bridge.links.remote_names import PREFIX, parse_uri
+from bridge.links.remote_names import PREFIX, parse_uri, prompt_prefix, tool_prefix
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem, RemoteReportedError
 from bridge.links.remote_tools import RemoteTool, make_tools, origin_of
 from native_host.protocol import wire
@@ -113,6 +113,14 @@ class _Remote:
     def is_ready(self) -> bool:
         """Return whether its lists are current."""
         return self.server.state.state == "ready"
+
+    def may_have(self, name: str) -> bool:
+        """Return whether a tool, prompt or URI template may be one of the server."""
+        server = self.settings.name
+        parsed = parse_uri(name)
+        return name.startswith((tool_prefix(server), prompt_prefix(server))) or (
+            parsed is not None and parsed[0] == server
+        )
 
     def update(self, max_name: int) -> bool:
         """Make the entries for clients; return whether the server's lists have changed."""
@@ -258,11 +266,11 @@ class RemoteProvider(NoProvider):
         self._version += 1
         self._services.changes.notify()
 
-    async def wait_listed(self) -> None:
+    async def wait_listed(self, name: str = "") -> None:
         """See `Provider`: until each server was connected once, or LIST_S after the start."""
+        awaited = [remote for remote in self._remotes.values() if not name or remote.may_have(name)]
         await self._services.changes.wait_until(
-            lambda: all(remote.is_settled for remote in self._remotes.values()),
-            until=self._began + self._list_s,
+            lambda: all(remote.is_settled for remote in awaited), until=self._began + self._list_s
         )
 
     async def _wait_ready(self, remote: _Remote) -> None:

@@ -6,6 +6,8 @@ The judges are the log of the remote server, and what a client by hand reads.
 from __future__ import annotations
 
 import json
+import math
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -487,3 +489,16 @@ async def test_what_is_behind_more_than_one_mcpb_is_neither_listed_nor_called(
         assert "it is an mcpb behind more than one hop" in text_of(rejected)
     called = [call.body["params"] for call in shared.log().find("tools/call")][-1]
     assert called["_meta"]["dev.mcpb/hops"] == 2
+
+
+async def test_a_command_waits_for_the_server_of_its_tool_only(shared: Instructable) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        slow = RemoteSettings(name="slow", url=f"http://127.0.0.1:{silent.getsockname()[1]}/mcp")
+        config = Config(remote=(slow, settings(shared)))
+        with trio.fail_after(SOON_S):
+            async with open_hub(config, list_s=math.inf) as hub:
+                listed = await hub.router.list_tools_decoded(new_session(), "remote_orders_echo")
+                assert "remote_orders_echo" in [tool["name"] for tool in listed]
+                with trio.move_on_after(0.1) as waiting:
+                    await hub.router.list_tools_decoded(new_session())
+                assert waiting.cancelled_caught
