@@ -1,4 +1,4 @@
-"""Log of a remote server, and the mask of its secrets: headers, userinfo and query of the address."""
+"""Log of a remote server, and the mask of its secrets: headers, variables, userinfo and query of its URL."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _MIN_SECRET_CHARS = 4
 _MAX_SECRETS = 64
 """Tokens that are replaced again and again must not be kept for ever."""
 _MASK = "•••"
+_ELLIPSIS = "…"
 
 
 class SecretMask:
-    """Secret values of a server: of its headers, and of its address."""
+    """Secret values of a server: of its headers, of its variables, and of its address."""
 
     def __init__(self, url: str) -> None:
         query = url.partition("?")[2].partition("#")[0]
@@ -27,9 +28,9 @@ class SecretMask:
         """In the order of their last use."""
         self._add(parts)
 
-    def add(self, headers: Mapping[str, str]) -> None:
-        """Add the values of headers."""
-        for value in headers.values():
+    def add(self, named: Mapping[str, str]) -> None:
+        """Add the values of headers or variables."""
+        for value in named.values():
             self._add((value, value.rpartition(" ")[2]))
 
     def _add(self, parts: Iterable[str]) -> None:
@@ -42,9 +43,22 @@ class SecretMask:
 
     def mask(self, text: str) -> str:
         """Return the text without the values."""
+        # A limit may have cut a value: then an ellipsis follows its beginning.
+        *cut, rest = self._mask_whole(text).split(_ELLIPSIS)
+        return _ELLIPSIS.join([*map(self._mask_beginning, cut), rest])
+
+    def _mask_whole(self, text: str) -> str:
         # The longest first: it may contain another one.
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, _MASK)
+        return text
+
+    def _mask_beginning(self, text: str) -> str:
+        """Mask the longest beginning of a value at the end of the text."""
+        longest = max(map(len, self._values), default=0)
+        for length in range(min(longest, len(text)), _MIN_SECRET_CHARS - 1, -1):
+            if any(value.startswith(text[-length:]) for value in self._values):
+                return text[:-length] + _MASK
         return text
 
     def mask_json(self, value: Any) -> Any:
@@ -52,7 +66,7 @@ class SecretMask:
         if value is None or not self._values:
             return value
         text = msgspec.json.encode(value).decode()
-        masked = self.mask(text)
+        masked = self._mask_whole(text)
         if masked == text:
             return value
         try:

@@ -131,6 +131,7 @@ class RemoteServer:
         self._identity = make_identity(options)
         self._log = RemoteLog(options)
         self._secrets = SecretMask(options.url)
+        self._secrets.add(options.env)
         self._calls = RunningCalls(options.roots)
         self._slots = trio.CapacityLimiter(MAX_CALLS)
         self._sync = SharedSync(self._sync_lists, self._report_unseen)

@@ -387,7 +387,8 @@ class Recorder:
             return
         body = await Request(scope, receive).body()
         headers = {name.decode(): text.decode("latin-1") for name, text in scope["headers"]}
-        request = RecordedRequest(scope["method"], scope["path"], headers, _decode(body))
+        query = scope["query_string"].decode()
+        request = RecordedRequest(scope["method"], scope["path"], headers, _decode(body), query)
         log = self._instructed.log
         log.requests.append(request)
         log.touch()

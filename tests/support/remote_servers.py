@@ -79,6 +79,7 @@ class RecordedRequest(msgspec.Struct):
     """Names in lower case."""
     body: Any
     """Decoded JSON, or a text."""
+    query: str = ""
     status: int = 0
     end: Literal["", "answered", "disconnected", "ended by the server"] = ""
     """How its response ended; empty: it has not."""
