@@ -329,6 +329,11 @@ class RemoteServer:
         self._syncing = connection
         self._log_level = ""
         self._doubt = trio.Event()
+        # Entries for clients are made with the first lists, and depend on the name.
+        info = connection.server_info
+        self._set_state(
+            server_name=self._show(info.get("name")), server_version=self._show(info.get("version"))
+        )
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sync.serve)
@@ -349,12 +354,9 @@ class RemoteServer:
 
     def _report_ready(self, connection: RemoteConnection) -> None:
         self._connection = connection
-        info = connection.server_info
         self._set_state(
             state="ready",
             revision=connection.revision,
-            server_name=self._show(info.get("name")),
-            server_version=self._show(info.get("version")),
             transport=connection.transport,
             last_error="",
             cause=None,

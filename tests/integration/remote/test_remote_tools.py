@@ -479,9 +479,9 @@ async def test_what_is_behind_more_than_one_mcpb_is_neither_listed_nor_called(
     async with clients_of(mcpb_server("next", tmp_path / "next", leaf, third)) as clients:
         client = await clients.join("handshake")
         await until_listed(client, "remote_next_remote_leaf_echo", is_listed=True)
-        names = await names_of(client)
-        assert "remote_next_list_page_tools" in names
-        assert not [name for name in names if name.startswith("remote_next_remote_last")]
+        listed = {tool["name"]: tool for tool in (await client.ask("tools/list"))["tools"]}
+        assert listed["remote_next_list_page_tools"]["_meta"]["dev.mcpb/hops"] == 1
+        assert not [name for name in listed if name.startswith("remote_next_remote_last")]
         assert text_of(await client.call("remote_next_remote_leaf_echo", text="hi")) == "hi"
         passed = {"name": "remote_next_list_page_tools", "_meta": {"dev.mcpb/hops": 1}}
         rejected = await client.ask("tools/call", passed)
