@@ -77,8 +77,10 @@ NOTIFICATION_S = 10.0
 """For the HTTP response to a notification: the mcp package sends nothing else meanwhile."""
 MAX_SERVER_REQUESTS = 64
 """Open at once on one connection; more of them end it."""
+Mask = Callable[[str], str]
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 _MAX_VERSION_CHARS = 40
+_MAX_MASKED_CHARS = 1 << 16
 
 
 class ConnectionEvents(Protocol):
@@ -114,6 +116,7 @@ class RemoteConnection:
         reader: _Reader,
         transport: str,
         identity: ClientIdentity,
+        mask: Mask,
     ) -> None:
         self.transport = transport
         self.revision = ""
@@ -128,6 +131,7 @@ class RemoteConnection:
         self._reader = reader
         self._client_info = identity.client_info
         self._client_capabilities = identity.capabilities
+        self._mask = mask
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self._listens = 0
         self._acknowledged: dict[str, trio.Event] = {}
@@ -373,7 +377,9 @@ class RemoteConnection:
             # What we send is JSON: the package reports with this code a response that is not.
             problem = RemoteProblem(Cause.NOT_MCP, "it sent a message that is not valid", handed=True)
         if problem is None:
-            return RemoteReportedError(error.error.code, error.error.message, error.error.data)
+            # Masked before it is cut to a line: the rest of a token would not be found there.
+            message = self._mask(error.error.message[:_MAX_MASKED_CHARS])
+            return RemoteReportedError(error.error.code, message, error.error.data)
         if problem.is_session_lost or (problem.may_recover and not exchange.was_sent):
             self.lose(problem)
         return problem
@@ -545,6 +551,7 @@ async def open_connection(
     identity: ClientIdentity,
     events: ConnectionEvents,
     read_headers: ReadHeaders,
+    mask: Mask,
     *,
     is_legacy: bool = False,
 ) -> AsyncGenerator[RemoteConnection, None]:
@@ -555,6 +562,7 @@ async def open_connection(
         identity: what this client declares.
         events: receives what the server sends by itself.
         read_headers: returns the headers of an HTTP request.
+        mask: removes secrets from a text of the server.
         is_legacy: use HTTP+SSE of 2024-11-05.
 
     Raises:
@@ -566,18 +574,18 @@ async def open_connection(
         if target.command:
             command = [target.command, *target.args]
             pipe: MessagePipe = await stack.enter_async_context(open_stdio(target.name, command, target.env))
-            yield await stack.enter_async_context(_run_on_pipe(pipe, "stdio", identity, events))
+            yield await stack.enter_async_context(_run_on_pipe(pipe, "stdio", identity, events, mask))
             return
         transport = await open_transport(target.url, read_headers, watch=target.watch)
         client = await stack.enter_async_context(make_client(transport))
         if is_legacy:
             pipe = await stack.enter_async_context(_open_sse(client, target.url))
-            yield await stack.enter_async_context(_run_on_pipe(pipe, "sse", identity, events))
+            yield await stack.enter_async_context(_run_on_pipe(pipe, "sse", identity, events, mask))
             return
         # No limit of the package's: the transport has one.
         opened = streamable_http_client(target.url, http_client=client, max_sse_event_size=None)
         reader, writer = await stack.enter_async_context(opened)
-        running = _run(reader, writer, "streamable-http", identity, events)
+        running = _run(reader, writer, "streamable-http", identity, events, mask)
         connection = await stack.enter_async_context(running)
         transport.on_problem = connection.lose
         transport.on_stream_opened = events.on_stream_opened
@@ -611,10 +619,10 @@ async def _open_sse(client: httpx2.AsyncClient, url: str) -> AsyncGenerator[SseP
 
 @asynccontextmanager
 async def _run_on_pipe(
-    pipe: MessagePipe, transport: str, identity: ClientIdentity, events: ConnectionEvents
+    pipe: MessagePipe, transport: str, identity: ClientIdentity, events: ConnectionEvents, mask: Mask
 ) -> AsyncGenerator[RemoteConnection, None]:
     reader = _PipeReader(pipe)
-    async with _run(reader, _PipeWriter(pipe), transport, identity, events) as connection:
+    async with _run(reader, _PipeWriter(pipe), transport, identity, events, mask) as connection:
         yield connection
 
 
@@ -625,6 +633,7 @@ async def _run(
     transport: str,
     identity: ClientIdentity,
     events: ConnectionEvents,
+    mask: Mask,
 ) -> AsyncGenerator[RemoteConnection, None]:
     """Run a dispatcher on a transport's streams."""
 
@@ -638,7 +647,7 @@ async def _run(
 
     watched = _Reader(reader, end)
     dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(watched, _Writer(writer))
-    connection = RemoteConnection(dispatcher, watched, transport, identity)
+    connection = RemoteConnection(dispatcher, watched, transport, identity, mask)
     requests = _ServerRequests(connection, events)
 
     def intercept(method: str, params: Mapping[str, Any] | None) -> bool:

@@ -30,6 +30,9 @@ WRITE_S = 30.0
 END_SESSION_S = 2.0
 CONNECTIONS = 64
 """Of one server: 32 calls, their notifications, and the streams for changes."""
+MAX_RESUMPTIONS = 100
+"""Of the response to one request. The mcp package nests them: some 950 exceed Python's recursion limit, which
+can end all of trio."""
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 60.0
 _STEADY_S = 60.0
@@ -73,6 +76,8 @@ class Exchange:
         self.problem: RemoteProblem | None = None
         self.has_ended = False
         """Whether the stream of the response has ended."""
+        self.resumptions = 0
+        """GET requests for the rest of the response."""
         self._is_over = False
         self._scopes: set[trio.CancelScope] = set()
 
@@ -204,6 +209,8 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
                 return await self._open_stream(request)
             if request.method == "DELETE":
                 return await self._end_session(request)
+            if request.method == "GET" and _LAST_EVENT in request.headers:
+                _count_resumption(exchange)
             return await self._send(request, exchange)
         except RemoteProblem as problem:
             exchange.problem = problem
@@ -393,6 +400,13 @@ def _merge_headers(own: httpx2.Headers, configured: dict[str, str]) -> httpx2.He
     if not _is_visible(headers.get(_LAST_EVENT, "-")):
         del headers[_LAST_EVENT]
     return headers
+
+
+def _count_resumption(exchange: Exchange) -> None:
+    exchange.resumptions += 1
+    if exchange.resumptions > MAX_RESUMPTIONS:
+        reason = f"it ended its response {MAX_RESUMPTIONS} times without a result"
+        raise RemoteProblem(Cause.CLOSED, reason, handed=True)
 
 
 def _is_visible(value: str) -> bool:

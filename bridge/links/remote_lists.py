@@ -79,13 +79,20 @@ Accept = Callable[[Definition], Definition | str | None]
 class ListReader:
     """Collects the pages of one list."""
 
-    def __init__(self, kind: ListKind, budget_bytes: int, accept: Accept | None = None) -> None:
+    def __init__(
+        self,
+        kind: ListKind,
+        budget_bytes: int,
+        accept: Accept | None = None,
+        mask: Callable[[str], str] = str,
+    ) -> None:
         """Start a list.
 
         Args:
             kind: the list.
             budget_bytes: bytes that its entries may have together.
             accept: checks and changes an entry.
+            mask: removes secrets from a name before it is cut.
         """
         self.entries: list[RemoteEntry] = []
         self.left_out: list[str] = []
@@ -93,6 +100,7 @@ class ListReader:
         self._kind = kind
         self._budget_bytes = budget_bytes
         self._accept = accept
+        self._mask = mask
         self._keys: set[str] = set()
         self._cursors: set[str] = set()
         self._left_out_entries = 0
@@ -175,7 +183,9 @@ class ListReader:
         if len(self.left_out) >= _MAX_REASONS:
             return
         key = entry.get(self._kind.key) if isinstance(entry, dict) else None
-        shown = quote(key, _MAX_SHOWN_CHARS) if isinstance(key, str) and key else f"number {self._position}"
+        shown = f"number {self._position}"
+        if isinstance(key, str) and key:
+            shown = quote(self._mask(key), _MAX_SHOWN_CHARS)
         self.left_out.append(f"{self._kind.noun} {shown}: {reason}")
 
 

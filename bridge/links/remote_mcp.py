@@ -312,7 +312,12 @@ class RemoteServer:
         may_be_legacy = False
         try:
             async with open_connection(
-                self.options, self._identity, receiver, self._read_headers, is_legacy=is_legacy
+                self.options,
+                self._identity,
+                receiver,
+                self._read_headers,
+                self._secrets.mask,
+                is_legacy=is_legacy,
             ) as connection:
                 # Caught here: the tasks of the mcp package may raise other exceptions while they end.
                 try:
@@ -432,14 +437,15 @@ class RemoteServer:
         left_out: list[str] = []
         budget_bytes = MAX_LIST_BYTES
         for kind in KINDS:
-            reader = ListReader(kind, budget_bytes, self._make_check(connection) if kind is TOOLS else None)
+            check = self._make_check(connection) if kind is TOOLS else None
+            reader = ListReader(kind, budget_bytes, check, self._secrets.mask)
             if isinstance(connection.capabilities.get(kind.capability), dict):
                 await self._read_pages(connection, kind, reader)
             budget_bytes -= reader.used_bytes
             entries[kind] = tuple(reader.entries)
             if kind is TOOLS:
                 connection.forget_other_tools({entry.key for entry in reader.entries})
-            left_out += map(self._secrets.mask, reader.close())
+            left_out += reader.close()
         return RemoteLists(
             entries[TOOLS], entries[RESOURCES], entries[TEMPLATES], entries[PROMPTS], tuple(left_out)
         )
@@ -454,8 +460,7 @@ class RemoteServer:
                 if error.code == Code.METHOD_NOT_FOUND:
                     return
                 raise RemoteProblem(
-                    Cause.BAD_LIST,
-                    f"{kind.method} failed with error {error.code}: {self._secrets.mask(error.detail)}",
+                    Cause.BAD_LIST, f"{kind.method} failed with error {error.code}: {error.detail}"
                 ) from None
             cursor = reader.add_page(result)
             if cursor is None:
@@ -523,8 +528,8 @@ class RemoteServer:
                     log_level=observer.log_level,
                 )
             except RemoteReportedError as error:
-                message = self._secrets.mask(error.detail)
-                raise RemoteReportedError(error.code, message, self._secrets.mask_json(error.data)) from None
+                error.data = self._secrets.mask_json(error.data)
+                raise
             if not connection.is_modern or result.get("resultType") != "input_required":
                 return result
             members = await self._calls.answer_input(call, result)
@@ -573,7 +578,7 @@ class RemoteServer:
     # ── State ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _show(self, value: Any) -> str:
-        return self._secrets.mask(single_line(value, _MAX_SHOWN_CHARS)) if isinstance(value, str) else ""
+        return single_line(self._secrets.mask(value), _MAX_SHOWN_CHARS) if isinstance(value, str) else ""
 
     def _set_lists(self, lists: RemoteLists) -> None:
         if lists != self.lists:

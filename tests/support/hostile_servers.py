@@ -280,6 +280,16 @@ async def _endless_event(exchange: Exchange) -> None:
     await exchange.send_much(sys.maxsize)
 
 
+async def _resume(exchange: Exchange) -> None:
+    """End a response with an event that tells where it goes on."""
+    if exchange.method == "GET" and "last-event-id" not in exchange.headers:
+        await _no_stream(exchange)
+        return
+    await exchange.begin_events()
+    await exchange.stream.send_all(b"id: again\nretry: 1\ndata: \n\n")
+    await exchange.close()
+
+
 async def _endless_comments(exchange: Exchange) -> None:
     """Send bytes that belong to no event; a client that takes them for life waits forever."""
     await exchange.begin_events()
@@ -606,6 +616,7 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "session_lost_by_each_call": {"tools/call": _session_lost},
     "session_too_long": {"initialize": _with_session("s" * 60_000)},
     "answers_others": {"tools/call": _answer_others},
+    "resumed_again": {"tools/call": _resume, "GET": _resume},
     "answers_other_only": {"tools/call": _answer_other_only},
     # Streams
     "answers_and_stays": {"tools/call": _answer_and_stay},

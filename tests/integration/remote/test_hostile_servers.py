@@ -14,6 +14,7 @@ import trio
 from bridge.errors import CallError
 from bridge.links import remote_client
 from bridge.links.remote_calls import RemoteObserver
+from bridge.links.remote_http import MAX_RESUMPTIONS
 from bridge.links.remote_mcp import RemoteOptions, RemoteServer
 from bridge.links.remote_problem import Cause
 from hostile_servers import FLOOD, INJECTED_HEADER, HostileServer, hostile_server
@@ -175,6 +176,16 @@ async def test_a_call_without_a_result_times_out_alone(script: str) -> None:
         error = await rejected_call(remote, CALL_S)
         assert error.code == Code.TIMED_OUT
         assert error.handed
+        assert hostile.counts["tools/call"] == 1
+        await assert_still_connected(hostile, remote)
+
+
+async def test_a_response_that_is_resumed_again_and_again_has_an_end() -> None:
+    async with attack("resumed_again") as (hostile, remote):
+        error = await rejected_call(remote)
+        assert error.code == Code.GONE
+        assert error.handed
+        assert hostile.counts["GET"] <= MAX_RESUMPTIONS + 1
         assert hostile.counts["tools/call"] == 1
         await assert_still_connected(hostile, remote)
 

@@ -6,6 +6,7 @@ and stdio, where they differ. The judge is what the server recorded.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -745,6 +746,24 @@ async def test_rejected_headers_are_read_again_once(server: Instructable) -> Non
     async with opened(server, get_headers=get_headers) as remote:
         assert text_of(await call(remote, "add", a=2, b=3)) == "5"
     assert reads.count(True) == 1
+
+
+async def test_a_secret_is_masked_before_a_text_is_cut(one_era: Instructable) -> None:
+    token = "canary-" * 60
+    one_era.control(errors={"echo": {"code": -32001, "message": f"{token} is not valid"}})
+    async with open_remote(RemoteOptions(url=one_era.url, headers={"X-Key": token})) as remote:
+        with pytest.raises(RemoteReportedError) as raised:
+            await call(remote, "echo")
+    assert "canary" not in raised.value.detail
+
+
+async def test_no_error_of_a_command_quotes_its_environment() -> None:
+    instructions = {"errors": {"echo": {"code": -32001, "message": "no canary-3f81"}}}
+    env = {"INSTRUCTIONS": json.dumps(instructions), "KEY": "canary-3f81"}
+    async with open_remote(RemoteOptions(**STDIO, env=env)) as remote:
+        with pytest.raises(RemoteReportedError) as raised:
+            await call(remote, "echo")
+    assert "canary" not in raised.value.detail
 
 
 async def test_no_secret_is_in_a_log_line_an_error_or_the_state(
