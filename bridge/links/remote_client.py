@@ -78,7 +78,10 @@ NOTIFICATION_S = 10.0
 MAX_SERVER_REQUESTS = 64
 """Open at once on one connection; more of them end it."""
 Mask = Callable[[str], str]
+MAX_WAITING = 1000
+"""Responses to server requests that wait to be sent, 10 KB each; more of them end the connection."""
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+_TOO_MANY_REQUESTS = "it sends too many requests at once"
 _MAX_VERSION_CHARS = 40
 _MAX_MASKED_CHARS = 1 << 16
 
@@ -446,8 +449,10 @@ class _Reader:
 class _Writer:
     """Write stream of the dispatcher: what is no request has an exchange of its own."""
 
-    def __init__(self, inner: WriteStream[SessionMessage]) -> None:
+    def __init__(self, inner: WriteStream[SessionMessage], on_flood: Callable[[], None]) -> None:
         self._inner = inner
+        self._on_flood = on_flood
+        self._waiting = 0
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
@@ -456,8 +461,14 @@ class _Writer:
             return
         # It is written in the task of a request, whose exchange may end before.
         opens_stream = getattr(message, "method", "") == "notifications/initialized"
-        with _exchange(Exchange(opens_stream=opens_stream, timeout_s=NOTIFICATION_S)):
-            await self._inner.send(item)
+        self._waiting += 1
+        if self._waiting > MAX_WAITING:
+            self._on_flood()
+        try:
+            with _exchange(Exchange(opens_stream=opens_stream, timeout_s=NOTIFICATION_S)):
+                await self._inner.send(item)
+        finally:
+            self._waiting -= 1
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -645,8 +656,13 @@ async def _run(
         )
         connection.lose(getattr(reader, "problem", None) or ended)
 
+    def lose_flooded() -> None:
+        connection.lose(RemoteProblem(Cause.NOT_MCP, _TOO_MANY_REQUESTS))
+
     watched = _Reader(reader, end)
-    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(watched, _Writer(writer))
+    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
+        watched, _Writer(writer, lose_flooded)
+    )
     connection = RemoteConnection(dispatcher, watched, transport, identity, mask)
     requests = _ServerRequests(connection, events)
 
@@ -684,7 +700,7 @@ class _ServerRequests:
         if self._connection.is_modern:
             raise MCPError(Code.METHOD_NOT_FOUND, "MCP 2026-07-28 has no requests of a server")
         if self._open >= MAX_SERVER_REQUESTS:
-            self._connection.lose(RemoteProblem(Cause.NOT_MCP, "it sends too many requests at once"))
+            self._connection.lose(RemoteProblem(Cause.NOT_MCP, _TOO_MANY_REQUESTS))
         self._open += 1
         try:
             return await self._events.answer_request(method, dict(params or {}))

@@ -23,6 +23,7 @@ import trio
 
 from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_problem import Cause, RemoteProblem
+from http_serving.host_header import is_loopback
 from native_host.protocol.wire import Code
 
 CONNECT_S = 10.0
@@ -475,7 +476,8 @@ def _version(response: httpx2.Response) -> dict[str, Any]:
 def _find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for this address."""
     address = httpx2.URL(url)
-    if urllib.request.proxy_bypass(address.host):
+    # `http:` may lead to this machine because no one else can read it: a proxy could.
+    if is_loopback(address.host) or urllib.request.proxy_bypass(address.host):
         return None
     proxies = urllib.request.getproxies()
     return proxies.get(address.scheme) or proxies.get("all")

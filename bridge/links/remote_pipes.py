@@ -179,6 +179,9 @@ async def _end_process(process: trio.Process) -> None:
         with trio.move_on_after(_EXIT_S):
             await process.wait()
             break
+    # What it has started stays in its process group, also after its own end.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             await stream.aclose()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import itertools
 import json
 import sys
 from collections import Counter
@@ -174,10 +175,14 @@ class HostileServer:
         method = exchange.rpc_method
         if exchange.message and "method" not in exchange.message:
             self.responses.append(exchange.message)
-            await exchange.respond(202)
+            await self._scripts.get("response", _take)(exchange)
             return
         self.counts[method] += 1
         await self._scripts.get(method, _BEHAVED.get(method, _accept))(exchange)
+
+
+async def _take(exchange: Exchange) -> None:
+    await exchange.respond(202)
 
 
 async def _accept(exchange: Exchange) -> None:
@@ -278,6 +283,12 @@ async def _endless_event(exchange: Exchange) -> None:
     await exchange.begin_events()
     await exchange.stream.send_all(b"data: ")
     await exchange.send_much(sys.maxsize)
+
+
+async def _ping_without_end(exchange: Exchange) -> None:
+    await exchange.begin_events()
+    for number in itertools.count():
+        await exchange.send_event(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode())
 
 
 async def _resume(exchange: Exchange) -> None:
@@ -623,6 +634,7 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "detaches": {"tools/call": _detach, "GET": _answer_resumption},
     # Unsolicited messages
     "list_changed_flood": {"GET": _flood},
+    "ping_flood": {"GET": _ping_without_end, "response": _never},
     "request_flood": {"GET": _ask_unasked},
     "change_with_each_list": {"tools/list": _change_with_each_list},
     "progress_flood": {"tools/call": _endless_progress},

@@ -331,6 +331,12 @@ async def test_a_flood_of_requests_leaves_calls_usable() -> None:
         assert all("error" in response for response in hostile.responses)
 
 
+async def test_responses_that_the_server_does_not_read_are_limited() -> None:
+    async with attack("ping_flood") as (_, remote):
+        while remote.state.cause is not Cause.NOT_MCP:
+            await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.parametrize(
     ("program", "cause"),
     [

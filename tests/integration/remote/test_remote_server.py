@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from bridge.links.remote_mcp import (
     RemoteServer,
     open_remote,
 )
+from bridge.links.remote_pipes import open_stdio
 from hostile_servers import hostile_server
 from http_frontend import CLOSES_EARLY
 from native_host.protocol.wire import Code
@@ -714,6 +716,28 @@ async def test_the_process_of_a_stdio_server_ends_with_it() -> None:
         assert raised.value.handed
         await changes.wait(lambda: remote.state.cause is Cause.COMMAND)
         await changes.wait(lambda: remote.state.state == "ready")
+
+
+async def test_what_the_program_of_a_server_has_started_ends_with_it() -> None:
+    child = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(1)"
+    program = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdin=-3); sys.stdin.read()"
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = str(listener.socket.getsockname()[1])
+    command = [sys.executable, "-c", program, sys.executable, "-c", child, port]
+    async with listener:
+        async with open_stdio("orders", command, {}):
+            connected = await listener.accept()
+        async with connected:
+            assert await connected.receive_some() == b""
+
+
+async def test_a_server_of_this_machine_is_reached_without_a_proxy(
+    one_era: Instructable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    async with opened(one_era) as remote:
+        assert text_of(await call(remote, "add", a=2, b=3)) == "5"
 
 
 # ── Causes ─────────────────────────────────────────────────────────────────────────────────────────────────
