@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain
 
 from bridge.hub.primitives.page_resource import is_uri
 
@@ -29,5 +30,16 @@ class LinkedResources:
         for uri in filter(is_uri, uris[-MAX_LINKED:]):
             others = [each for each in self._origins.pop(uri, ()) if each != origin]
             self._origins[uri] = [*others, origin][-MAX_ORIGINS:]
-        for oldest in list(islice(self._origins, max(0, len(self._origins) - MAX_LINKED))):
-            del self._origins[oldest]
+        if len(self._origins) > MAX_LINKED:
+            self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Forget the oldest links of the origins with the most, so that none displaces those of others."""
+        counts = Counter(chain.from_iterable(self._origins.values()))
+        while len(self._origins) > MAX_LINKED:
+            greediest = max(counts, key=counts.__getitem__)
+            counts[greediest] -= 1
+            uri = next(uri for uri, origins in self._origins.items() if greediest in origins)
+            self._origins[uri].remove(greediest)
+            if not self._origins[uri]:
+                del self._origins[uri]

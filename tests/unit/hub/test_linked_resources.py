@@ -26,6 +26,15 @@ def test_long_uris_are_not_remembered_and_origins_are_few() -> None:
     assert linked.origins_of("x:1") == [f"https://{number}.example" for number in range(84, 100)]
 
 
+def test_an_origin_with_many_links_does_not_displace_those_of_others() -> None:
+    linked = LinkedResources()
+    linked.add(["cart://1"], SHOP)
+    linked.add([f"new://{number}" for number in range(256)], NEWS)
+    linked.add(["cart://1"], NEWS)
+    assert linked.origins_of("cart://1") == [SHOP, NEWS]
+    assert linked.origins_of("new://0") == ()
+
+
 def test_the_latest_256_are_kept() -> None:
     assert MAX_LINKED == 256
     linked = LinkedResources()
