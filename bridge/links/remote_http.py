@@ -7,6 +7,7 @@ TLS is verified against the system's certificates.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import math
 import socket
@@ -23,7 +24,6 @@ import trio
 
 from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_problem import Cause, RemoteProblem
-from http_serving.host_header import is_loopback
 from native_host.protocol.wire import Code
 
 CONNECT_S = 10.0
@@ -477,7 +477,14 @@ def _find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for this address."""
     address = httpx2.URL(url)
     # `http:` may lead to this machine because no one else can read it: a proxy could.
-    if is_loopback(address.host) or urllib.request.proxy_bypass(address.host):
+    if _is_loopback(address.host) or urllib.request.proxy_bypass(address.host):
         return None
     proxies = urllib.request.getproxies()
     return proxies.get(address.scheme) or proxies.get("all")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
