@@ -9,8 +9,10 @@ from __future__ import annotations
 from bridge.links.remote_problem import Cause, RemoteProblem
 
 MAX_MESSAGE_BYTES = 64 << 20
-MAX_MESSAGE_VALUES = 250_000
+MAX_MESSAGE_VALUES = 100_000
 """Strings, numbers, objects and so on, at all depths."""
+_VALUE_S = 4e-6
+"""Seconds that the mcp package needs for a value, about (2 cores)."""
 
 
 class MessageMeter:
@@ -29,6 +31,11 @@ class MessageMeter:
         """Begin the next message."""
         self._bytes = self._values = 0
         self._is_in_string = self._ends_in_escape = False
+
+    @property
+    def parse_s(self) -> float:
+        """Seconds that the mcp package needs to read the message, about."""
+        return self._values * _VALUE_S
 
     def add(self, chunk: bytes | bytearray) -> None:
         """Count a part of the message.

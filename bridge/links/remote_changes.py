@@ -109,6 +109,7 @@ class RemoteChanges:
                 await self._subscribe_again(connection)
                 if connection.transport != "streamable-http" or not watch:
                     self.opened.set()
+                await connection.lost.wait()
         finally:
             self._connection = None
 

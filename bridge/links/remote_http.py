@@ -34,6 +34,10 @@ CONNECTIONS = 64
 MAX_RESUMPTIONS = 100
 """Of the response to one request. The mcp package nests them: some 950 exceed Python's recursion limit, which
 can end all of trio."""
+_PAUSE_FACTOR = 10
+"""A message stops the bridge while it is read; a pause behind it is so much longer."""
+_LEAST_PAUSE_S = 1.0
+"""Shorter pauses are left out: an event of 25 000 values is nothing unusual."""
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 60.0
 _STEADY_S = 60.0
@@ -131,6 +135,8 @@ class _EventStream(httpx2.AsyncByteStream):
         self._on_end = on_end
         self._meter = MessageMeter(is_event=True)
         self._tail = b""
+        self._pause_s = 0.0
+        """Pause before the next chunk: what parses for a long time stops the other servers and clients."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         # No generator: the mcp package leaves the loop early, and a generator would wait for the collector.
@@ -141,6 +147,8 @@ class _EventStream(httpx2.AsyncByteStream):
         exchange = self._exchange
         try:
             with exchange.until_over():
+                if self._pause_s > _LEAST_PAUSE_S:
+                    await trio.sleep(self._pause_s)
                 chunk = await anext(self._chunks)
                 self._count(chunk)
                 return chunk
@@ -161,7 +169,9 @@ class _EventStream(httpx2.AsyncByteStream):
     def _count(self, chunk: bytes) -> None:
         text = self._tail + chunk
         end = max(text.rfind(end) for end in _ENDS_OF_EVENTS)
+        self._pause_s = 0.0
         if end >= 0:
+            self._pause_s = _PAUSE_FACTOR * self._meter.parse_s
             self._meter.begin()
         self._meter.add(text[end:] if end >= 0 else chunk)
         self._tail = chunk[-_LONGEST_END:]

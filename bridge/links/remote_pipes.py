@@ -32,7 +32,7 @@ ENDPOINT_S = 10.0
 """Seconds until the first event of HTTP+SSE."""
 WRITE_S = 10.0
 """Seconds in which a process has to read a message."""
-_EXIT_S = 2.0
+_EXIT_S = 1.0
 """Seconds to end after stdin was closed, and again after SIGTERM."""
 
 _log = logging.getLogger(__name__)

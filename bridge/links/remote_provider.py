@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -90,11 +91,16 @@ class ServedRemote(NamedTuple):
     lists: RemoteLists
 
 
+Watched = dict[str, dict[Callable[[], None], None]]
+"""By own URI of a resource: what is called when it has changed."""
+
+
 class _Remote:
     """One configured server, and what it offers under public names."""
 
-    def __init__(self, settings: RemoteSettings) -> None:
+    def __init__(self, settings: RemoteSettings, watched: Watched) -> None:
         self.settings = settings
+        self.watched = watched
         self.origin = origin_of(settings.name)
         self.server = RemoteServer(make_options(settings, RemoteHeaders(settings)))
         self.scope = trio.CancelScope()
@@ -104,8 +110,6 @@ class _Remote:
         self.templates: list[OwnResource] = []
         self.resource_version = 0
         """Changes with `resources` and `templates`."""
-        self.watched: dict[str, dict[Callable[[], None], None]] = {}
-        """By own URI: what is called when the resource has changed."""
         self.is_settled = False
         self._made_of: tuple[RemoteLists, int] | None = None
 
@@ -170,6 +174,8 @@ class RemoteProvider(NoProvider):
         self._results = ResultCheck(services.policy)
         self._remotes: dict[str, _Remote] = {}
         """By name of the server."""
+        self._watched: dict[str, Watched] = {}
+        """By name of the server, whose settings may change."""
         self._began = -math.inf
         self._version = 0
         self._nursery: trio.Nursery | None = None
@@ -187,7 +193,8 @@ class RemoteProvider(NoProvider):
         for name, each in wanted.items():
             if name not in self._remotes:
                 self._began = trio.current_time()
-                self._remotes[name] = remote = _Remote(each)
+                remote = _Remote(each, self._watched.setdefault(name, {}))
+                self._remotes[name] = remote
                 if self._nursery:
                     self._start(remote)
         self._note_change()
@@ -244,6 +251,9 @@ class RemoteProvider(NoProvider):
     async def _run_shielded(self, remote: _Remote, scope: trio.CancelScope) -> None:
         try:
             with scope:
+                for own_uri in list(remote.watched):  # of the server as it was configured before
+                    with suppress(CallError):
+                        await remote.server.subscribe(own_uri)
                 await remote.server.run()
         except Exception:  # noqa: BLE001  (other servers, and pages, go on)
             _log.exception("remote server %s: its connection failed", remote.settings.name)
@@ -446,7 +456,7 @@ class RemoteProvider(NoProvider):
         if found is None or self._nursery is None:
             return OwnWatch(lambda: None, partial(_reject_watch, uri))
         remote, target = found
-        watch = _Watch(remote, target.own_uri, tell)
+        watch = _Watch(self._remotes, remote, target.own_uri, tell)
         self._nursery.start_soon(watch.run)
         return OwnWatch(watch.cancel, watch.wait_active)
 
@@ -523,8 +533,12 @@ class RemoteProvider(NoProvider):
 class _Watch:
     """Watch of a resource: the first of a server subscribes, the last ends the subscription."""
 
-    def __init__(self, remote: _Remote, own_uri: str, tell: Callable[[], None]) -> None:
-        self._remote = remote
+    def __init__(
+        self, remotes: Mapping[str, _Remote], remote: _Remote, own_uri: str, tell: Callable[[], None]
+    ) -> None:
+        self._remotes = remotes
+        self._name = remote.settings.name
+        self._watched = remote.watched
         self._own_uri = own_uri
         self._tell = tell
         self._scope = trio.CancelScope()
@@ -533,13 +547,13 @@ class _Watch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        server, watched = self._remote.server, self._remote.watched
+        watched = self._watched
         try:
             with self._scope:
                 await trio.lowlevel.checkpoint()
                 is_first = self._own_uri not in watched
                 watched.setdefault(self._own_uri, {})[self.notify] = None
-                if is_first and self._can_subscribe():
+                if is_first and (server := self._find_subscribable()):
                     await server.subscribe(self._own_uri)
                 self._active.set()
                 await trio.sleep_forever()
@@ -549,14 +563,17 @@ class _Watch:
             self._active.set()
             callbacks = watched.get(self._own_uri, {})
             callbacks.pop(self.notify, None)
-            if not callbacks and watched.pop(self._own_uri, None) is not None and self._can_subscribe():
+            is_last = not callbacks and watched.pop(self._own_uri, None) is not None
+            if is_last and not self._problem and (server := self._find_subscribable()):
                 with trio.move_on_after(_UNSUBSCRIBE_S, shield=True):
                     await server.unsubscribe(self._own_uri)
 
-    def _can_subscribe(self) -> bool:
-        """Return whether the server takes subscriptions. Others may report changes all the same."""
-        resources = self._remote.server.state.capabilities.get("resources")
-        return isinstance(resources, Mapping) and resources.get("subscribe") is True
+    def _find_subscribable(self) -> RemoteServer | None:
+        """Return the server, if it takes subscriptions. Others may report changes all the same."""
+        remote = self._remotes.get(self._name)
+        resources = remote.server.state.capabilities.get("resources") if remote else None
+        is_so = isinstance(resources, Mapping) and resources.get("subscribe") is True
+        return remote.server if remote and is_so else None
 
     def notify(self) -> None:
         """Report a change."""

@@ -372,9 +372,35 @@ async def test_a_subscribed_resource_s_changes_reach_the_session(shared: Instruc
     async with clients_of(settings(shared)) as clients:
         client = await clients.join("handshake")
         uri = "mcpb://remote/orders/memo://one"
+        shared.control(forget_log=True)
         assert "error" not in await client.ask("resources/subscribe", {"uri": uri})
+        await shared.wait(lambda log: any("memo://one" in str(each.body) for each in log.requests))
         shared.control(updated=["memo://one"])
         assert (await client.heard("notifications/resources/updated"))["uri"] == uri
+        shared.control(forget_log=True)
+        await client.ask("resources/unsubscribe", {"uri": uri})
+        await shared.wait(lambda log: bool(log.requests))
+
+
+async def test_a_subscription_goes_on_when_the_user_changes_the_server(shared: Instructable) -> None:
+    async with clients_of(settings(shared)) as clients:
+        client = await clients.join("handshake")
+        uri = "mcpb://remote/orders/memo://one"
+        await client.ask("resources/subscribe", {"uri": uri})
+        clients.hub.set_config(Config(remote=(settings(shared, deny=("echo",)),)))
+        await until_listed(client, "remote_orders_echo", is_listed=False)
+        await until_listed(client, "remote_orders_add", is_listed=True)
+        shared.control(updated=["memo://one"])
+        assert (await client.heard("notifications/resources/updated"))["uri"] == uri
+
+
+async def test_a_subscription_that_the_server_rejects_is_an_error() -> None:
+    rejected = {"resources/subscribe": {"code": -32000, "message": "Not this one."}}
+    with instructable_server("handshake", errors=rejected) as server:
+        async with clients_of(settings(server)) as clients:
+            client = await clients.join("handshake")
+            answer = await client.ask("resources/subscribe", {"uri": "mcpb://remote/orders/memo://one"})
+            assert "Not this one." in answer["error"]["message"]
 
 
 async def test_log_messages_reach_the_session_that_called_from_its_level_on(shared: Instructable) -> None:
