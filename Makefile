@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-firstday bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-remote test-firstday bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -10,6 +10,7 @@ help:
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
 	@echo "make test-floods  hostile resources and prompts, with a million updates"
+	@echo "make test-remote  remote MCP servers and the page module, with all that is slow"
 	@echo "make test-firstday  the first day on a bare Debian, with a real file chooser; needs root"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make clients  MCP clients of other projects, which it installs, 1.4 GB"
@@ -57,7 +58,15 @@ test-unit:
 	@$(pytest) tests/unit
 
 test-integration:
-	@$(pytest) tests/integration --ignore=$(installer)
+	@$(pytest) tests/integration --ignore=$(installer) --ignore=$(remote-fixtures) --deselect=$(remote-inspector)
+
+# Remote servers with all that is slow there: the inspector, and the tests of the servers that stand for them.
+remote-fixtures = tests/integration/support/test_remote_servers.py
+remote-inspector = tests/integration/cli/test_remote_command.py::test_the_inspector_sees_the_same_tools_through_bridge_and_serve
+test-remote:
+	@install/prepare.sh test
+	@.venv/bin/pytest -q tests/integration/remote tests/integration/cli/test_remote_command.py $(remote-fixtures) \
+		tests/e2e/page_module tests/e2e/chain/test_remote_secrets.py
 
 # A group of its own, because it takes as long as half of the others.
 installer = tests/integration/installer

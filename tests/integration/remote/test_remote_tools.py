@@ -425,11 +425,10 @@ async def until_listed(client: McpLines, name: str, *, is_listed: bool) -> None:
         await client.heard("notifications/tools/list_changed")
 
 
-@each_client
-async def test_tools_disappear_with_their_server_and_return_by_themselves(client_era: str) -> None:
+async def test_tools_disappear_with_their_server_and_return_by_themselves() -> None:
     with instructable_server() as server:
         async with clients_of(settings(server)) as clients:
-            client = await clients.join(client_era)
+            client = await clients.join("stateless")
             assert "remote_orders_echo" in await names_of(client)
             server.kill()
             await until_listed(client, "remote_orders_echo", is_listed=False)
