@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,10 +15,15 @@ from bridge.links.remote_problem import RemoteProblem
 
 OWN_NAME = "mcpb"
 """Name in the `serverInfo` and `clientInfo` of every mcpb."""
+_ABSOLUTE = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
 
 
 class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Address and options of a server. Either `url` or `command` is given."""
+    """Address and options of a server. Either `url` or `command` is given.
+
+    Raises:
+        ValueError: neither or both of them are, or `url` has no scheme or host; the text is without the URL.
+    """
 
     name: str = "remote"
     """For logs and errors."""
@@ -49,6 +55,12 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Objects with `uri` and `name`: with them, `roots/list` is answered without any client."""
     features: tuple[str, ...] = ("sampling", "elicitation")
     """Client features to declare, beside configured roots; `roots`: the observers of requests answer."""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.command):
+            raise ValueError("a server has exactly one of url and command")
+        if self.url and not _ABSOLUTE.match(self.url):
+            raise ValueError("url is not absolute: write it as https://orders.example/mcp")
 
 
 class ClientIdentity(msgspec.Struct, frozen=True):

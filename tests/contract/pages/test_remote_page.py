@@ -15,6 +15,7 @@ import trio
 from bridge.config.loader import read_config
 from bridge.config.remote_settings import RemoteSettings
 from bridge.diagnostics.remote_check import BAD_ENTRY
+from bridge.links import remote_mcp
 from bridge.links.remote_mcp import RemoteServer
 from bridge.links.remote_options import RemoteOptions
 from bridge.links.remote_problem import Cause
@@ -55,7 +56,7 @@ def test_the_table_has_every_option_of_each_part() -> None:
 def test_both_handles_have_the_members_of_the_table() -> None:
     in_javascript, in_python, _ = columns("| handle in JavaScript | in Python | meaning |")
     assert in_javascript == members("WebMcpHandle")
-    server = RemoteServer(RemoteOptions())
+    server = RemoteServer(RemoteOptions(url="https://orders.example/mcp"))
     assert [name for name in in_python if not hasattr(server, name)] == []
 
 
@@ -85,12 +86,20 @@ def test_the_commands_exist_with_their_options(command: str) -> None:
     assert set(options) <= COMMANDS[name].get("options", {}).keys()
 
 
+def test_the_errors_are_imported_from_the_named_module() -> None:
+    section = PAGE.partition("\n## Embed a server in a Python program\n")[2].partition("\n## ")[0]
+    errors = set(re.findall(r"`(Remote\w+)`", section))
+    assert errors == {"RemoteOptions", "RemoteProblem", "RemoteReportedError", "RemoteCallError"}
+    assert errors <= set(remote_mcp.__all__)
+
+
 async def test_the_program_lists_and_calls(capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = snippets("python")
     *_, run = ast.parse(program).body
     assert ast.unparse(run) == "trio.run(main)"
     with instructable_server() as server, trio.fail_after(60):
-        own = program.replace("http://127.0.0.1:3001/mcp", server.url).replace("trio.run(main)", "")
+        own = program.replace("https://orders.example/mcp", server.url).replace("trio.run(main)", "")
+        own = own.replace('"find"', '"echo"').replace('"number": 17', '"text": "hi"')
         scope: dict[str, object] = {}
         exec(compile(own, "docs/REMOTE.md", "exec"), scope)
         await scope["main"]()  # type: ignore[operator]

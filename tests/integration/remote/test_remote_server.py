@@ -226,6 +226,19 @@ async def test_tools_keep_all_their_members(server: Instructable) -> None:
         assert remote.lists.tools[1].definition == {"name": "bare", "inputSchema": {"type": "object"}}
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"url": "https://a.example", "command": "npx"},
+        *({"url": url} for url in ("/mcp", "a.example/mcp", "ws://a.example", "https:///mcp")),
+    ],
+)
+async def test_options_without_one_absolute_url_or_command_are_rejected(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^(url|a server has exactly one of url and command)"):
+        RemoteOptions(**options)
+
+
 async def test_the_prefix_is_in_names_and_not_on_the_wire(server: Instructable) -> None:
     async with opened(server, prefix="remote.") as remote:
         assert "remote.echo" in remote.tools
