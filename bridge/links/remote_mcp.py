@@ -427,18 +427,20 @@ class RemoteServer:
         if connection is None:
             raise RemoteProblem(Cause.CLOSED, "it is not connected")
         with trio.move_on_after(_SYNC_TIMEOUTS * self.options.timeout_s):
-            lists = await self._read_lists(connection)
-            self._finish_sync(lists)
+            tools: list[Definition] = []
+            lists = await self._read_lists(connection, tools)
+            self._finish_sync(lists, tools)
             return
         raise RemoteProblem(Cause.TOO_SLOW, "its lists were not read in time")
 
-    async def _read_lists(self, connection: RemoteConnection) -> RemoteLists:
+    async def _read_lists(self, connection: RemoteConnection, tools: list[Definition]) -> RemoteLists:
+        """Return the lists; add the tools to `tools` as the server has them, those for `on_sync`."""
         entries: dict[ListKind, Any] = {}
         left_out: list[str] = []
         budget_bytes = MAX_LIST_BYTES
         for kind in KINDS:
-            check = self._make_check(connection) if kind is TOOLS else None
-            reader = ListReader(kind, budget_bytes, check, self._secrets.mask)
+            accept = self._make_check(connection, tools) if kind is TOOLS else None
+            reader = ListReader(kind, budget_bytes, accept, self._secrets.mask)
             if isinstance(connection.capabilities.get(kind.capability), dict):
                 await self._read_pages(connection, kind, reader)
             budget_bytes -= reader.used_bytes
@@ -467,7 +469,9 @@ class RemoteServer:
                 return
             params = {"cursor": cursor}
 
-    def _make_check(self, connection: RemoteConnection) -> Callable[[Definition], Definition | str | None]:
+    def _make_check(
+        self, connection: RemoteConnection, tools: list[Definition]
+    ) -> Callable[[Definition], Definition | str | None]:
         filter_tool, map_tool = self.options.filter, self.options.map_tool
 
         def check(tool: Definition) -> Definition | str | None:
@@ -475,13 +479,14 @@ class RemoteServer:
             fault = connection.check_tool(tool)
             if fault:
                 return fault
+            tools.append(tool)
             if filter_tool is not None and not filter_tool(tool):
                 return None
             return tool if map_tool is None else map_tool(dict(tool))
 
         return check
 
-    def _finish_sync(self, lists: RemoteLists) -> None:
+    def _finish_sync(self, lists: RemoteLists, tools: list[Definition]) -> None:
         for reason in lists.left_out:
             if reason not in self.lists.left_out:
                 self._log.warn(f"left out: {reason}")
@@ -489,7 +494,7 @@ class RemoteServer:
         self._set_state(last_sync=time.time())
         if self.options.on_sync is not None:
             try:
-                self.options.on_sync([entry.definition for entry in lists.tools])
+                self.options.on_sync(tools)
             except Exception as error:  # noqa: BLE001 the caller's own function
                 self._log.error(f"on_sync raised {type(error).__name__}; the sync stays valid")
 

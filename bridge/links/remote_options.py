@@ -45,7 +45,7 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_prefix: str = "[webmcp-adapter]"
     """Begin of all log messages: that of the page module, unless a program has another one."""
     on_sync: Callable[[list[Definition]], None] | None = None
-    """Receives the server's tools after each sync."""
+    """Receives the server's tools after each sync, before `filter` and `map_tool`."""
     on_error: Callable[[RemoteProblem], None] | None = None
     """Receives failures of syncs in the background only."""
     filter: Callable[[Definition], bool] | None = None

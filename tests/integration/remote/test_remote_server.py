@@ -432,10 +432,16 @@ async def test_filter_and_map_tool_change_what_is_offered(server: Instructable) 
     def map_tool(definition: dict[str, Any]) -> dict[str, Any]:
         return {**definition, "name": definition["name"].upper()}
 
-    async with opened(server, filter=lambda each: each["name"] != "add", map_tool=map_tool) as remote:
+    synced: list[str] = []
+    options: dict[str, Any] = {
+        "map_tool": map_tool,
+        "on_sync": lambda tools: synced.extend(each["name"] for each in tools),
+    }
+    async with opened(server, filter=lambda each: each["name"] != "add", **options) as remote:
         assert "ECHO" in remote.tools
         assert "ADD" not in remote.tools
         assert remote.lists.tools[0].key == "echo"
+        assert {"echo", "add"} <= set(synced)
 
 
 # ── Calls ──────────────────────────────────────────────────────────────────────────────────────────────────
