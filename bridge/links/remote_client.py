@@ -649,11 +649,7 @@ async def _run(
     """Run a dispatcher on a transport's streams."""
 
     def end() -> None:
-        is_command = transport == "stdio"
-        ended = RemoteProblem(
-            Cause.COMMAND if is_command else Cause.CLOSED,
-            "its process has ended" if is_command else "it closed the connection",
-        )
+        ended = RemoteProblem(Cause.CLOSED, "it closed the connection")
         connection.lose(getattr(reader, "problem", None) or ended)
 
     def lose_flooded() -> None:

@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from bridge.config.remote_settings import RemoteSettings, check_headers, is_bearer_token
-from bridge.links.remote_problem import Cause, RemoteProblem
+from bridge.links.remote_problem import Cause, RemoteProblem, describe_exit
 from native_host.protocol.untrusted_text import single_line
 from native_host.system.private_files import PrivateFileError, read_secret
 
@@ -184,7 +184,7 @@ async def _run_program(command: tuple[str, ...]) -> bytes:
     finally:
         await _end_process(process)
     if status != 0:
-        raise RemoteProblem(Cause.HEADERS, f"header_command: {program} {_describe_status(status)}")
+        raise RemoteProblem(Cause.HEADERS, f"header_command: {program} {describe_exit(status)}")
     return output
 
 
@@ -207,12 +207,6 @@ async def _end_process(process: trio.Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     with trio.CancelScope(shield=True):
         await process.wait()
-
-
-def _describe_status(status: int) -> str:
-    if status > 0:
-        return f"exited with status {status}"
-    return f"was ended by signal {-status}"
 
 
 def _parse_output(output: bytes) -> tuple[dict[str, str], float]:

@@ -21,7 +21,7 @@ import trio
 from bridge.links.message_meter import MessageMeter
 from bridge.links.remote_http import Exchange, current_exchange, status_problem
 from bridge.links.remote_log import SecretMask
-from bridge.links.remote_problem import Cause, RemoteProblem
+from bridge.links.remote_problem import Cause, RemoteProblem, describe_exit
 from native_host.protocol.untrusted_text import single_line
 
 INHERITED_ENVIRONMENT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -32,6 +32,8 @@ ENDPOINT_S = 10.0
 """Seconds until the first event of HTTP+SSE."""
 WRITE_S = 10.0
 """Seconds in which a process has to read a message."""
+STATUS_S = 1.0
+"""Seconds until a process that has closed its stdout has ended."""
 _EXIT_S = 1.0
 """Seconds to end after stdin was closed, and again after SIGTERM."""
 
@@ -66,11 +68,11 @@ class StdioPipe:
         self._lines = _Lines()
         self._writing = trio.Lock()
 
-    async def receive(self) -> bytes | None:
+    async def receive(self) -> bytes:
         """Return the next line of stdout.
 
         Raises:
-            RemoteProblem: the line is too large.
+            RemoteProblem: the line is too large, or stdout has ended.
         """
         while True:
             line = self._lines.pop()
@@ -79,9 +81,9 @@ class StdioPipe:
             try:
                 chunk = await self._stdout.receive_some(_CHUNK_BYTES)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return None
+                chunk = b""
             if not chunk:
-                return None
+                raise await self._find_end("has closed its output")
             self._lines.add(chunk)
 
     async def send(self, message: bytes) -> None:
@@ -96,7 +98,14 @@ class StdioPipe:
                     await self._stdin.send_all(message + b"\n")
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 await self._stdin.aclose()
-                raise RemoteProblem(Cause.COMMAND, "its process reads no more", handed=True) from None
+                raise await self._find_end("reads no more") from None
+
+    async def _find_end(self, otherwise: str) -> RemoteProblem:
+        """Return the problem with the process's exit status; `otherwise` is what it does if it still runs."""
+        end = otherwise
+        with trio.move_on_after(STATUS_S):
+            end = describe_exit(await self._process.wait())
+        return RemoteProblem(Cause.COMMAND, f"its process {end}", handed=True)
 
 
 class _Lines:

@@ -96,3 +96,8 @@ class RemoteReportedError(CallError):
         super().__init__(code, single_line(message, _MAX_DETAIL_CHARS), handed=True)
         self.data = data
         """As the server wrote it: untrusted."""
+
+
+def describe_exit(status: int) -> str:
+    """Return how a process with this exit status has ended, for a sentence."""
+    return f"exited with status {status}" if status >= 0 else f"was ended by signal {-status}"

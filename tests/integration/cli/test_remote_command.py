@@ -391,14 +391,21 @@ def test_a_server_without_tls_at_an_https_url_is_a_finding(mcpb_home: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "command",
-    [["/no/such/program"], ["/bin/sh", "-c", "exit 3"], ["/bin/sh", "-c", "read request; exit 3"]],
-    ids=["not there", "ends at once", "ends"],
+    ("command", "end"),
+    [
+        (["/no/such/program"], ""),
+        (["/bin/sh", "-c", "exit 3"], "exited with status 3"),
+        (["/bin/sh", "-c", "read request; exit 3"], "exited with status 3"),
+        (["/bin/sh", "-c", "kill -9 $$"], "was ended by signal 9"),
+    ],
+    ids=["not there", "ends at once", "ends", "is killed"],
 )
-def test_a_command_that_does_not_serve_is_a_finding(mcpb_home: Path, command: list[str]) -> None:
+def test_a_command_that_does_not_serve_is_a_finding(mcpb_home: Path, command: list[str], end: str) -> None:
     found = check(mcpb_home, command=command[0], args=command[1:], timeout_s=5)
     assert causes(found) == ["command"]
-    assert shlex.join(command) in found["findings"][0]["remedy"]
+    (finding,) = found["findings"]
+    assert end in finding["detail"]
+    assert shlex.join(command) in finding["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,9 @@ REMOTE_RECORDS = (
         left_out=1,
         synced_at=1795232023.4,
     ),
-    RemoteRecord(name="notes", state="unreachable", cause="command", error="its process has ended"),
+    RemoteRecord(
+        name="notes", state="unreachable", cause="command", error="its process exited with status 1"
+    ),
 )
 
 

@@ -21,7 +21,9 @@ READY = RemoteRecord(
     prompts=1,
     synced_at=1.5,
 )
-GONE = RemoteRecord(name="notes", state="unreachable", error="its process has ended", cause="command")
+GONE = RemoteRecord(
+    name="notes", state="unreachable", error="its process exited with status 1", cause="command"
+)
 
 
 @pytest.fixture
