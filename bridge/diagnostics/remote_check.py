@@ -36,6 +36,7 @@ _REMEDIES = {
         "certificate store."
     ),
     Cause.UNAUTHORIZED: "Set bearer_file, bearer_env or header_command of this server, or renew its token.",
+    Cause.NO_TLS: "If the server has no TLS, begin its url with http:, else correct the host and the port.",
     Cause.FORBIDDEN: "Use a token that has the permission for this server.",
     Cause.NOT_MCP: "Correct the path in its url: many servers speak MCP at /mcp, older ones at /sse.",
     Cause.TOO_SLOW: "Try again. If the server needs longer, raise timeout_s of this server.",

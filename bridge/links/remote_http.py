@@ -47,6 +47,8 @@ _ENDS_OF_EVENTS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END = 4
 _SESSION = "mcp-session-id"
 _LAST_EVENT = "last-event-id"
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"}
+"""What OpenSSL reports of a response that is plain HTTP."""
 _STAND_IN_STATUS = 202
 """Status of the response that stands for a failed request.
 
@@ -373,6 +375,8 @@ def describe_error(error: Exception, *, handed: bool) -> RemoteProblem:
         return RemoteProblem(Cause.NO_SUCH_HOST, "no host has this name", handed=handed)
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
+            if cause.reason in _NOT_TLS:
+                return RemoteProblem(Cause.NO_TLS, "the server does not speak TLS", handed=handed)
             reason = getattr(cause, "verify_message", "") or cause.reason or "the handshake failed"
             return RemoteProblem(Cause.TLS, f"no trusted TLS connection: {reason}", handed=handed)
     if isinstance(error, httpx2.TimeoutException):

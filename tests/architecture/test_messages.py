@@ -17,6 +17,7 @@ INTERPRETERS = {
     "bridge/browser_tools/tools/navigate.py": "DevTools reports net::ERR_ABORTED as a text",
     "bridge/browser_tools/forwarded_tools.py": "errors of Claude in Chrome are texts",
     "bridge/diagnostics/browser_checks.py": "connection errors of browsers are texts",
+    "bridge/links/remote_http.py": "codes of OpenSSL are texts",
     "bridge/frontends/existing_channel/channel_results.py": "errors of Claude in Chrome are texts",
 }
 """Modules that interpret the text of another program, with the reason."""

@@ -387,7 +387,7 @@ def test_a_certificate_that_the_system_does_not_trust_is_a_finding(mcpb_home: Pa
 
 def test_a_server_without_tls_at_an_https_url_is_a_finding(mcpb_home: Path) -> None:
     with web_server() as url:
-        assert causes(check(mcpb_home, url=url.replace("http:", "https:"), timeout_s=5)) == ["tls"]
+        assert causes(check(mcpb_home, url=url.replace("http:", "https:"), timeout_s=5)) == ["no-tls"]
 
 
 @pytest.mark.parametrize(

@@ -770,7 +770,7 @@ async def find_cause(**options: Any) -> Cause | None:
 async def test_failures_have_causes(one_era: Instructable) -> None:
     assert await find_cause(url=f"http://127.0.0.1:{free_port()}/mcp") is Cause.REFUSED
     assert await find_cause(url="http://no-such-host.invalid/mcp") is Cause.NO_SUCH_HOST
-    assert await find_cause(url=one_era.url.replace("http", "https")) is Cause.TLS
+    assert await find_cause(url=one_era.url.replace("http", "https")) is Cause.NO_TLS
     assert await find_cause(url=one_era.url.replace("/mcp", "/nothing")) is Cause.NOT_MCP
     assert await find_cause(command="/no/such/command") is Cause.COMMAND
     for status, cause in ((401, Cause.UNAUTHORIZED), (403, Cause.FORBIDDEN)):
