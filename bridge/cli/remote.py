@@ -145,7 +145,7 @@ def _read_servers() -> Sequence[RemoteSettings]:
 
 def _check_before_adding(settings: RemoteSettings) -> None:
     """Print what was found. Raises ClickException if the server cannot be used."""
-    (check,) = _check([settings])
+    (check,) = _check([settings], is_configured=False)
     if not check.is_connected:
         raise click.ClickException(
             for_terminal(
@@ -241,7 +241,7 @@ def test_servers(name: str | None, *, as_json: bool) -> None:
     sys.exit(1 if any(check.findings for check in checks) else 0)
 
 
-def _check(servers: Sequence[RemoteSettings]) -> list[RemoteCheck]:
+def _check(servers: Sequence[RemoteSettings], *, is_configured: bool = True) -> list[RemoteCheck]:
     """Check servers at once; return the outcomes in their order."""
     import trio
 
@@ -250,7 +250,9 @@ def _check(servers: Sequence[RemoteSettings]) -> list[RemoteCheck]:
     checks: dict[str, RemoteCheck] = {}
 
     async def check(settings: RemoteSettings) -> None:
-        checks[settings.name] = await check_server(settings, mcpb_home(), os.environ)
+        checks[settings.name] = await check_server(
+            settings, mcpb_home(), os.environ, is_configured=is_configured
+        )
 
     async def check_all() -> None:
         async with trio.open_nursery() as nursery:

@@ -35,14 +35,13 @@ _REMEDIES = {
         "Correct the host in its url. If the certificate is your own, add its issuer to the system's "
         "certificate store."
     ),
-    Cause.UNAUTHORIZED: "Set bearer_file, bearer_env or header_command of this server, or renew its token.",
     Cause.NO_TLS: "If the server has no TLS, begin its url with http:, else correct the host and the port.",
     Cause.FORBIDDEN: "Use a token that has the permission for this server.",
     Cause.NOT_MCP: "Correct the path in its url: many servers speak MCP at /mcp, older ones at /sse.",
     Cause.TOO_SLOW: "Try again. If the server needs longer, raise timeout_s of this server.",
     Cause.TOO_LARGE: "Report it to those who run the server: its messages exceed the limit.",
     Cause.REDIRECT: "If you trust the address that it leads to, write that one as its url.",
-    Cause.HEADERS: "Correct this key of the server in config.toml.",
+    Cause.HEADERS: "Correct the file, the variable or the program that it names, or name another one.",
     Cause.BAD_LIST: "Report it to those who run the server: its lists cannot be read to their end.",
     Cause.CLOSED: "Try again, and look into the log of the server.",
 }
@@ -80,15 +79,25 @@ class RemoteCheck(msgspec.Struct, frozen=True, rename="camel"):
         return bool(self.revision)
 
 
-async def check_server(settings: RemoteSettings, home: Path, environ: Mapping[str, str]) -> RemoteCheck:
-    """Connect to a server and read its lists; never raises for what the server does."""
+async def check_server(
+    settings: RemoteSettings, home: Path, environ: Mapping[str, str], *, is_configured: bool = True
+) -> RemoteCheck:
+    """Connect to a server and read its lists; never raises for what the server does.
+
+    Args:
+        settings: of the server.
+        home: of mcpb.
+        environ: environment variables.
+        is_configured: False: the server is about to be added, so remedies name options of the command.
+    """
     headers = RemoteHeaders(settings, environ)
     try:
         _reject_own_server(settings.url, home)
         return await _connect(settings, headers)
     except RemoteProblem as problem:
         detail = headers.mask(problem.detail)
-        finding = RemoteFinding(problem.cause.value, detail, _remedy(settings, problem.cause))
+        remedy = _find_remedy(settings, problem.cause, is_configured=is_configured)
+        finding = RemoteFinding(problem.cause.value, detail, remedy)
         return RemoteCheck(name=settings.name, address=settings.address, findings=(finding,))
 
 
@@ -129,10 +138,28 @@ async def _connect(settings: RemoteSettings, headers: RemoteHeaders) -> RemoteCh
     )
 
 
-def _remedy(settings: RemoteSettings, cause: Cause) -> str:
-    if cause is Cause.COMMAND:
-        command = shlex.join([settings.command, *settings.args])
-        return f"See what it reports in a terminal: {command}"
-    if cause is Cause.SELF:
-        return f"Remove it: {format_command(f'remote remove {settings.name}')}"
+def _find_remedy(settings: RemoteSettings, cause: Cause, *, is_configured: bool) -> str:
+    command = shlex.join([settings.command, *settings.args])
+    match cause:
+        case Cause.COMMAND:
+            return f"See what it reports in a terminal: {command}"
+        case Cause.NOT_MCP if settings.command:
+            return f"Use a program that speaks MCP on stdin and stdout. To see what it writes, run: {command}"
+        case Cause.UNAUTHORIZED:
+            return _find_token_remedy(settings, is_configured=is_configured)
+        case Cause.SELF if is_configured:
+            return f"Remove it: {format_command(f'remote remove {settings.name}')}"
+        case Cause.SELF:
+            return "Use another server: clients of mcpb have its own tools already."
     return _REMEDIES[cause]
+
+
+def _find_token_remedy(settings: RemoteSettings, *, is_configured: bool) -> str:
+    sources = [key for key in ("bearer_env", "bearer_file", "header_command") if getattr(settings, key)]
+    if any(name.lower() == "authorization" for name in settings.headers):
+        sources.append("headers")
+    if sources:
+        return f"The server rejects the token of {' and '.join(sources)}: renew or correct it."
+    if is_configured:
+        return "Set bearer_file, bearer_env or header_command of this server."
+    return "Add --bearer-file FILE, --bearer-env VARIABLE or --header-command COMMAND."

@@ -199,6 +199,19 @@ def test_arguments_that_cannot_be_used_change_nothing(mcpb_home: Path, arguments
     assert not (mcpb_home / "config.toml").exists()
 
 
+def test_a_token_that_is_missing_or_rejected_has_its_own_remedy(mcpb_home: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("wrong-token")
+    token.chmod(0o600)
+    with rejecting_server(401) as url:
+        added = fail("add", "orders", url)
+        (missing,) = check(mcpb_home, url=url)["findings"]
+        (rejected,) = check(mcpb_home, url=url, bearer_file=str(token))["findings"]
+    assert "--bearer-file FILE" in added
+    assert "Set bearer_file" in missing["remedy"]
+    assert rejected["remedy"].startswith("The server rejects the token of bearer_file")
+
+
 def test_a_name_that_is_taken_is_rejected_before_it_connects(mcpb_home: Path, server: Instructable) -> None:
     configure(mcpb_home, url="https://orders.example/mcp")
     assert "remote remove orders" in fail("add", "orders", server.url)
@@ -406,6 +419,11 @@ def test_a_command_that_does_not_serve_is_a_finding(mcpb_home: Path, command: li
     (finding,) = found["findings"]
     assert end in finding["detail"]
     assert shlex.join(command) in finding["remedy"]
+
+
+def test_a_program_that_does_not_speak_mcp_has_the_remedy_of_a_program(mcpb_home: Path) -> None:
+    (finding,) = check(mcpb_home, command="cat", timeout_s=5)["findings"]
+    assert (finding["cause"], finding["remedy"].rpartition(": ")[2]) == ("not-mcp", "cat")
 
 
 @pytest.mark.parametrize(
