@@ -110,8 +110,8 @@ class RemoteHeaders:
         else:
             return ""
         if not is_bearer_token(token):
-            reason = f"{'bearer_env' if name else 'bearer_file'}: the value is no token of one line"
-            raise RemoteProblem(Cause.HEADERS, reason)
+            shown = f"bearer_env: the variable {name}" if name else f"bearer_file: {path}"
+            raise RemoteProblem(Cause.HEADERS, f"{shown} {_describe_bad_token(token)}")
         return token
 
     # ── Headers that a program prints ───────────────────────────────────────────────────────────────────────
@@ -135,6 +135,14 @@ class RemoteHeaders:
                 raise RemoteProblem(self._printed.cause, self._printed.detail)
             assert self._printed is not None
             return self._printed
+
+
+def _describe_bad_token(token: str) -> str:
+    if not token:
+        return "is empty"
+    if token.lower().startswith("bearer "):
+        return 'has "Bearer" in front of the token: leave it out'
+    return "has no token of one line"
 
 
 def _secrets_of_settings(settings: RemoteSettings) -> Iterator[str]:

@@ -123,6 +123,18 @@ async def test_a_file_without_a_token_is_a_problem(tmp_path: Path, make: Callabl
     assert "bearer_file: " in await problem_of(make_headers(bearer_file=str(tmp_path / "token")))
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"), [("\n", "is empty"), (f"Bearer {CANARY}\n", 'has "Bearer" in front of the token')]
+)
+async def test_a_file_that_is_empty_or_has_the_scheme_is_a_problem_that_says_so(
+    tmp_path: Path, content: str, reason: str
+) -> None:
+    path = tmp_path / "token"
+    path.write_text(content)
+    path.chmod(0o600)
+    assert reason in await problem_of(make_headers(bearer_file=str(path)))
+
+
 # ── The program ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
