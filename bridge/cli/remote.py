@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,11 +102,24 @@ def add_server(
 
 def _read_target(target: Sequence[str], *, is_command: bool) -> dict[str, Any]:
     if is_command:
+        _reject_relative_paths(target)
         return {"command": target[0], "args": tuple(target[1:])}
+    command = format_command("remote add NAME -- COMMAND ARG...")
     if len(target) > 1:
-        command = format_command("remote add NAME -- COMMAND ARG...")
         raise click.UsageError(f"A server has one URL. For a command, write: {command}")
+    if "://" not in target[0]:
+        # It may have a password: it is not quoted.
+        raise click.UsageError(f"A URL begins with https:// or http://. To start a program, write: {command}")
     return {"url": target[0]}
+
+
+def _reject_relative_paths(command: Sequence[str]) -> None:
+    for text in command:
+        # `Path.exists` raises where a text, such as a script for a shell, is longer than a path may be.
+        if "/" in text and not Path(text).is_absolute() and os.path.exists(text):  # noqa: PTH110
+            path = shlex.quote(str(Path(text).absolute()))
+            reason = f"{text} is a relative path, and clients start the program in other directories"
+            raise click.UsageError(for_terminal(f"{reason}: write {path}", on=sys.stderr))
 
 
 def _split_command(command: str) -> tuple[str, ...]:
@@ -131,7 +145,15 @@ def _make_settings(name: str, keys: dict[str, Any]) -> RemoteSettings:
     try:
         return RemoteSettings(name=name, **keys)
     except SettingError as error:
-        raise click.UsageError(for_terminal(str(error), on=sys.stderr)) from None
+        reason = str(error)
+    if not keys["insecure"]:
+        with suppress(SettingError):
+            RemoteSettings(name=name, **keys | {"insecure": True})
+            reason = (
+                "http: to another machine is not encrypted: "
+                "write https, or add --insecure if only you can read this network"
+            )
+    raise click.UsageError(for_terminal(reason, on=sys.stderr))
 
 
 def _read_servers() -> Sequence[RemoteSettings]:

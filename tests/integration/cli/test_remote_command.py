@@ -190,6 +190,9 @@ def test_a_server_that_cannot_be_used_is_not_added_without_no_check(mcpb_home: P
         ["orders", "https://orders.example", "--header-command", f"'{CANARY}"],
         ["orders", "https://orders.example", "--bearer-env", f"{CANARY}"],
         ["--bearer-env", "A", "notes", "--", "npx"],
+        ["notes", "npx"],
+        ["notes", "127.0.0.1:3001/mcp"],
+        ["notes", f"ann:{CANARY}@orders.example/mcp"],
     ],
 )
 def test_arguments_that_cannot_be_used_change_nothing(mcpb_home: Path, arguments: list[str]) -> None:
@@ -197,6 +200,27 @@ def test_arguments_that_cannot_be_used_change_nothing(mcpb_home: Path, arguments
     assert done.exit_code == 2
     assert CANARY not in done.output
     assert not (mcpb_home / "config.toml").exists()
+
+
+def test_a_path_from_this_directory_is_rejected_with_the_absolute_one(
+    mcpb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "my notes/index.js"
+    program.parent.mkdir()
+    program.touch()
+    for command in (["my notes/index.js"], ["node", "./my notes/index.js"]):
+        done = run("add", "notes", "--no-check", "--", *command)
+        assert (done.exit_code, shlex.quote(str(program)) in done.stderr) == (2, True)
+    succeed("add", "notes", "--no-check", "--", "node", str(program), "not/there")
+
+
+def test_a_rejected_target_names_what_the_command_line_has_for_it(mcpb_home: Path) -> None:
+    for target in ("npx", "127.0.0.1:3001/mcp"):
+        assert "remote add NAME -- COMMAND" in run("add", "orders", target).stderr
+    message = run("add", "orders", "http://orders.example/mcp").stderr
+    assert "--insecure" in message
+    assert "insecure =" not in message
 
 
 def test_a_token_that_is_missing_or_rejected_has_its_own_remedy(mcpb_home: Path, tmp_path: Path) -> None:
