@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -18,15 +19,18 @@ from bridge.links.configured_remote import make_options
 from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_problem import Cause, RemoteProblem
 from bridge.state.server_record import find_own_server
-from native_host.protocol.untrusted_text import single_line
+from native_host.protocol.untrusted_text import quote, single_line
 from native_host.system.home_layout import HomeLayout
 from native_host.system.program_name import format_command
 
 _MAX_DETAIL_CHARS = 300
+_MAX_NAME_CHARS = 100
 _CHECK_TIMEOUTS = 3
 """Timeouts of a request that a whole check may take: a connection takes several requests."""
 BAD_ENTRY: Literal["bad-entry"] = "bad-entry"
 """Cause of a finding that is not one of the connection: an entry of a list that cannot be offered."""
+NO_TOOL: Literal["no-tool"] = "no-tool"
+"""Cause of a finding: a key of the server's `[[remote]]` names no tool of the server."""
 
 _REMEDIES = {
     Cause.NO_SUCH_HOST: "Check the name in its url, and that this machine's network (or VPN) knows it.",
@@ -45,13 +49,14 @@ _REMEDIES = {
     Cause.BAD_LIST: "Report it to those who run the server: its lists cannot be read to their end.",
     Cause.CLOSED: "Try again, and look into the log of the server.",
 }
+_BAD_ENTRY_REMEDY = "Report it to those who run the server."
 
 
 class RemoteFinding(msgspec.Struct, frozen=True):
     """A reason why a server, or one of its entries, cannot be used."""
 
     cause: str
-    """A value of `Cause`, or BAD_ENTRY."""
+    """A value of `Cause`, BAD_ENTRY or NO_TOOL."""
     detail: str
     """One line without secrets. It may quote the server."""
     remedy: str
@@ -111,23 +116,25 @@ async def _connect(settings: RemoteSettings, headers: RemoteHeaders) -> RemoteCh
     from bridge.links.remote_mcp import open_remote  # noqa: PLC0415
 
     limit_s = _CHECK_TIMEOUTS * settings.timeout_s
+    tools: list[str] = []
+    options = msgspec.structs.replace(
+        make_options(settings, headers, is_quiet=True),
+        on_sync=lambda listed: tools.extend(tool["name"] for tool in listed),
+    )
     try:
         with trio.fail_after(limit_s):
-            async with open_remote(make_options(settings, headers, is_quiet=True)) as server:
+            async with open_remote(options) as server:
                 state, lists = server.state, server.lists
     except trio.TooSlowError:
         raise RemoteProblem(Cause.TOO_SLOW, f"its lists were not there after {limit_s:g} s") from None
-    remedy = (
-        f"Report it to those who run the server, or leave a tool out with deny of remote {settings.name}."
-    )
     left_out = [
-        RemoteFinding(BAD_ENTRY, single_line(headers.mask(reason), _MAX_DETAIL_CHARS), remedy)
+        RemoteFinding(BAD_ENTRY, single_line(headers.mask(reason), _MAX_DETAIL_CHARS), _BAD_ENTRY_REMEDY)
         for reason in lists.left_out
     ]
     return RemoteCheck(
         name=settings.name,
         address=settings.address,
-        findings=tuple(left_out),
+        findings=(*left_out, *_find_unused_names(settings, headers, tools)),
         server=headers.mask(f"{state.server_name} {state.server_version}".strip()),
         revision=state.revision,
         transport=state.transport,
@@ -136,6 +143,21 @@ async def _connect(settings: RemoteSettings, headers: RemoteHeaders) -> RemoteCh
         templates=len(lists.templates),
         prompts=len(lists.prompts),
     )
+
+
+def _find_unused_names(
+    settings: RemoteSettings, headers: RemoteHeaders, tools: Sequence[str]
+) -> Iterator[RemoteFinding]:
+    """Yield a finding for each glob or name that stands for no tool."""
+    shown = single_line(headers.mask(", ".join(dict.fromkeys(tools))), _MAX_DETAIL_CHARS) or "none"
+    for key in ("allow", "deny", "rename", "describe"):
+        for name in getattr(settings, key):
+            is_glob = key in {"allow", "deny"}
+            if name not in tools and not (is_glob and any(fnmatchcase(tool, name) for tool in tools)):
+                detail = f"{key}: {quote(name, _MAX_NAME_CHARS)} matches no tool of the server"
+                yield RemoteFinding(
+                    NO_TOOL, detail, f"Write the server's own name of a tool. It has: {shown}"
+                )
 
 
 def _find_remedy(settings: RemoteSettings, cause: Cause, *, is_configured: bool) -> str:

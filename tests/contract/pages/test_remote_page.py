@@ -14,7 +14,7 @@ import trio
 
 from bridge.config.loader import read_config
 from bridge.config.remote_settings import RemoteSettings
-from bridge.diagnostics.remote_check import BAD_ENTRY
+from bridge.diagnostics.remote_check import BAD_ENTRY, NO_TOOL
 from bridge.links import remote_mcp
 from bridge.links.remote_mcp import RemoteServer
 from bridge.links.remote_options import RemoteOptions
@@ -62,7 +62,7 @@ def test_both_handles_have_the_members_of_the_table() -> None:
 
 def test_the_table_has_every_cause() -> None:
     causes, _ = columns("| cause | meaning |")
-    assert causes == {*Cause, BAD_ENTRY}
+    assert causes == {*Cause, BAD_ENTRY, NO_TOOL}
 
 
 @pytest.mark.parametrize("example", snippets("toml config.toml"))

@@ -236,6 +236,33 @@ def test_a_token_that_is_missing_or_rejected_has_its_own_remedy(mcpb_home: Path,
     assert rejected["remedy"].startswith("The server rejects the token of bearer_file")
 
 
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (["--allow", "find_*", "--allow", "ech?"], ["allow"]),
+        (["--deny", "remote_orders_echo"], ["deny"]),
+        (["--allow", "echo", "--deny", "add"], []),
+    ],
+    ids=["allow", "deny", "own names"],
+)
+def test_a_name_that_matches_no_tool_is_a_finding_and_the_server_is_added(
+    mcpb_home: Path, server: Instructable, options: list[str], keys: list[str]
+) -> None:
+    output = succeed("add", "orders", server.url, *options)
+    assert [line.split(": ")[1:3] for line in output.splitlines() if "no-tool" in line] == [
+        ["no-tool", key] for key in keys
+    ]
+    done = run("test", "orders", "--json")
+    (found,) = json.loads(done.stdout)["servers"]
+    assert (done.exit_code, causes(found)) == (1 if keys else 0, ["no-tool"] * len(keys))
+    assert all("echo" in finding["remedy"] for finding in found["findings"])
+
+
+def test_new_names_and_descriptions_of_no_tool_are_findings(mcpb_home: Path, server: Instructable) -> None:
+    texts = {"echo": "repeat", "remote_orders_echo": "again"}
+    assert causes(check(mcpb_home, url=server.url, rename=texts, describe=texts)) == ["no-tool"] * 2
+
+
 def test_a_name_that_is_taken_is_rejected_before_it_connects(mcpb_home: Path, server: Instructable) -> None:
     configure(mcpb_home, url="https://orders.example/mcp")
     assert "remote remove orders" in fail("add", "orders", server.url)
