@@ -20,6 +20,7 @@ from bridge.hub.page_call import Outcome
 from bridge.hub.primitives.pagination import PAGE_RANK, Key
 from bridge.hub.router import Router
 from bridge.hub.transport import CallObserver
+from bridge.links.remote_names import PREFIX, parse_uri
 from native_host.ipc.named_sessions import (
     CallResult,
     CallTool,
@@ -84,6 +85,10 @@ class CommandCalls:
                 close = _name_close(request.name, list(self._listed))
                 owner = f"{error.owner[0].upper()}{error.owner[1:]}"
                 return Rejection(message=f"{owner} has no tool {request.name!r}. {close}".rstrip())
+            if request.name.startswith(PREFIX):
+                server = request.name.removeprefix(PREFIX).partition("_")[0]
+                close = _name_close(request.name, list(self._listed))
+                return Rejection(message=_explain_unknown_server(request.name, server, close))
             problem = self._router.connection_problem()
             return Rejection(message=_explain_unknown(request.name, self._listed, problem))
         return CallResult(result=msgspec.Raw(result))
@@ -107,7 +112,10 @@ class CommandCalls:
         outcome = await wait_outcome(begin_read)
         if isinstance(outcome, NotOfferedError):
             message = f"There is no resource {request.uri!r}."
-            if not self._router.is_own_resource(self._session, request.uri):
+            is_own = self._router.is_own_resource(self._session, request.uri)
+            if not is_own and (parsed := parse_uri(request.uri)):
+                return Rejection(message=_explain_unknown_server(request.uri, parsed[0]))
+            if not is_own:
                 then = self._missing_browser() or f"To see what there is, run: {format_command('resources')}"
                 message = f"{message} {then}"
             return Rejection(message=message)
@@ -183,6 +191,12 @@ def _explain_unknown(name: str, listed: Iterable[str], missing: str) -> str:
         return f"{name} is a browser tool, and browser.enabled is false in config.toml: there are none."
     then = missing or f"To see what there is, run: {format_command('tools')}"
     return f"No page offers {name!r}. {_name_close(name, list(listed))}{then}"
+
+
+def _explain_unknown_server(name: str, server: str, close: str = "") -> str:
+    """Format the error for a tool or resource of a remote server that is not configured, or not enabled."""
+    then = f"To see your remote servers, run: {format_command('remote list')}"
+    return f"There is no {name!r}: no remote server {server!r} is configured, or it is off. {close}{then}"
 
 
 def _name_close(name: str, names: list[str]) -> str:

@@ -59,7 +59,8 @@ ALLOWED = {
     "bridge/frontends/stdio.py": f"{SESSION} native_host/ipc",
     "bridge/frontends/custom_transport.py": f"{SESSION} bridge/frontends/stdio.py",
     "bridge/frontends/command_calls.py": (
-        f"{HUB} bridge/browser_tools/tool_definitions.py native_host/ipc native_host/system"
+        f"{HUB} bridge/browser_tools/tool_definitions.py bridge/links/remote_names.py "
+        "native_host/ipc native_host/system"
     ),
     "bridge/frontends/named_session.py": (
         f"{HUB} bridge/frontends/command_calls.py native_host/ipc native_host/system"

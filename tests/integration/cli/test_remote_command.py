@@ -370,6 +370,16 @@ async def test_a_killed_server_s_call_may_have_run_and_its_tools_disappear_and_r
         assert server.counts()["tools/call"] == 1
 
 
+@pytest.mark.parametrize("words", ["call remote_every_echo text=hi", "read mcpb://remote/every/memo://one"])
+def test_a_server_that_is_not_configured_or_off_is_named(mcpb_home: Path, words: str) -> None:
+    configure(mcpb_home, url="https://orders.example/mcp", enabled=False)
+    for line in (words, words.replace("every", "orders")):
+        done = CliRunner().invoke(main, line.split(), catch_exceptions=False)
+        assert done.exit_code == 1
+        assert "remote list" in done.stderr
+        assert "No page offers" not in done.stderr
+
+
 # ── Causes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
