@@ -98,9 +98,25 @@ def _ask_here(request: HubRequest, session: Session, *, existing_channel: bool) 
     observer = CallObserver(lambda progress: show_progress(progress.message))
 
     async def ask(hub: Hub, session: Session) -> Reply:
-        return await CommandCalls(hub.router, session).answer(request, observer)
+        return _shorten_missing(hub, await CommandCalls(hub.router, session).answer(request, observer))
 
     return run_with_hub(session, ask, existing_channel=existing_channel)
+
+
+def _shorten_missing(hub: Hub, reply: Reply) -> Reply:
+    """Shorten the reason why no browser is connected, if a remote server is: a browser may not be wanted."""
+    import msgspec
+
+    from native_host.ipc.named_sessions import PromptList, ResourceList, ToolList
+    from native_host.system.program_name import format_command
+
+    servers = hub.remotes.provider.servers() if hub.remotes.provider else []
+    if not any(each.state.state == "ready" for each in servers) or hub.router.registry.browsers():
+        return reply
+    if isinstance(reply, ToolList | ResourceList | PromptList) and reply.missing:
+        short = f"No browser is connected. To find out why, run: {format_command('doctor')}"
+        return msgspec.structs.replace(reply, missing=short)
+    return reply
 
 
 def read_pair(pair: str) -> tuple[str, str]:

@@ -304,6 +304,7 @@ def test_a_server_is_added_and_a_tool_called_from_a_fresh_home(mcpb_home: Path, 
     assert done.returncode == 0, done.stderr
     assert "\nremote_everything_get-sum a= b=\n" in done.stdout
     assert done.stdout.endswith("\nThe sum of 2 and 3 is 5.\n")
+    assert done.stderr == "\nNo browser is connected. To find out why, run: mcpb doctor\n"
     for words, expected in (
         ("read mcpb://remote/everything/demo://resource/static/document/features.md", "# Everything Server"),
         ("prompt everything_args-prompt city=Oslo", "    What's weather in Oslo?\n"),
