@@ -143,7 +143,9 @@ def check_servers(servers: Iterable[RemoteSettings]) -> None:
         if number == MAX_SERVERS:
             raise SettingError(f"remote[{number}]", f"there are more than {MAX_SERVERS} servers")
         if server.name in seen:
-            raise SettingError(f"remote[{number}].name", "another server has this name")
+            raise SettingError(
+                f"remote[{number}].name", "another server has this name: rename or remove one of them"
+            )
         seen.add(server.name)
 
 

@@ -88,6 +88,8 @@ def _rank(record: RemoteRecord) -> tuple[int, float]:
 
 def format_remote(server: Mapping[str, Any]) -> str:
     """Format what a remote server offers, how it is connected, and its last error."""
+    if server["state"] == UNUSED:
+        return "no running client uses it"
     left_out = f"{server['leftOut']} left out" if server["leftOut"] else ""
     missing = server["clients"] - server["readyClients"]
     clients = f"not in {missing} of {server['clients']} clients" if missing and server["readyClients"] else ""

@@ -220,7 +220,7 @@ def test_the_line_of_an_error_is_named(tmp_path: Path, text: str, line: int) -> 
 
 def test_one_name_for_two_servers_is_rejected(tmp_path: Path) -> None:
     text = rejection(tmp_path, entry(URL) + entry("command = 'npx'", "enabled = false"))
-    assert "remote orders: name: another server has this name" in text
+    assert "remote orders: name: another server has this name: rename or remove one of them" in text
 
 
 def test_more_servers_than_the_limit_are_rejected(tmp_path: Path) -> None:
