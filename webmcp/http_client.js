@@ -32,6 +32,7 @@ const MAX_TOOLS = 2_000;
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 60_000;
 const METHOD_NOT_FOUND = -32601;
+const NO_STREAM = [400, 404, 405, 501]; // HTTP statuses
 const MAX_SENDING = 32; // answers to a server that floods the page with requests
 const PROTOCOL_HEADERS = ["Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID"];
 
@@ -97,15 +98,12 @@ export class HttpClient {
 
   /** Replace a lost session, once for all requests that have noticed it. @param {Session} lost */
   async #reopen(lost) {
-    if (this.#session !== lost) return;
-    this.#reopening ??= this.connect().finally(() => (this.#reopening = null));
-    await this.#reopening;
+    if (this.#session === lost) await (this.#reopening ??= this.connect().finally(() => (this.#reopening = null)));
   }
 
   /** End a session. A server that is dead takes CLOSE_LIMIT_MS. */
   async close(session = this.#session) {
-    if (!session.id) return;
-    await this.#fetch("DELETE", null, { signal: AbortSignal.timeout(CLOSE_LIMIT_MS), session }).catch(() => {});
+    if (session.id) await this.#fetch("DELETE", null, { signal: AbortSignal.timeout(CLOSE_LIMIT_MS), session }).catch(() => {});
   }
 
   /** List the tools of all pages. @returns {Promise<any[]>} */
@@ -128,13 +126,11 @@ export class HttpClient {
    * @param {Request} request @param {AbortSignal} signal */
   async request(request, signal = this.options.closed) {
     const session = this.#session;
-    try {
-      return await this.#exchange(request, { signal, session });
-    } catch (error) {
+    return this.#exchange(request, { signal, session }).catch(async (error) => {
       if (!(error instanceof SessionLostError)) throw error;
       await withSignal(this.#reopen(session), signal);
       return this.#exchange(request, { signal, session: this.#session });
-    }
+    });
   }
 
   /** Receive notifications until the client is closed. A broken stream is opened again. */
@@ -144,6 +140,7 @@ export class HttpClient {
     let watched = /** @type {Session | null} */ (null);
     for (let delayMs = FIRST_DELAY_MS, isFirst = true; !closed.aborted; isFirst = false) {
       const session = this.#session;
+      if (watched !== session) lastEventId = "";
       const begun = performance.now();
       try {
         const exchange = { signal: closed, session, headers: lastEventId ? { "Last-Event-ID": lastEventId } : undefined };
@@ -159,10 +156,10 @@ export class HttpClient {
           }
         }
       } catch (error) {
-        if (error instanceof SessionLostError && watched === session) {
+        if (error instanceof SessionLostError && watched) {
           lastEventId = "";
-          await this.#reopen(session).catch(() => {}); // the next attempt notices it again
-        } else if (error instanceof ServerError && (error.code === METHOD_NOT_FOUND || [404, 405, 501].includes(error.status))) {
+          onListChanged(); // the synchronization opens a new session, or reports why it cannot
+        } else if (error instanceof ServerError && (error.code === METHOD_NOT_FOUND || NO_STREAM.includes(error.status))) {
           return warn(`The server sends no notifications (${error.message}): only refresh() finds changed tools.`);
         }
       }
@@ -277,10 +274,12 @@ export class HttpClient {
     if (response.ok && method === "GET" && !isEventStream(response)) throw new ServerError({ message: "no event stream" }, 405);
     if (response.ok) return response;
     if (response.type === "opaqueredirect") throw new Error(`${url.origin} redirects: use the URL to which it leads.`);
-    const status = { message: `HTTP ${response.status}` };
-    if (response.status === 404 && session.id) throw new SessionLostError(status, 404);
+    const { status } = response;
     const { value } = await readMessages(response).next().catch(() => ({ value: undefined }));
-    throw new ServerError(value?.messages[0]?.error ?? status, response.status);
+    const { id, error = { message: `HTTP ${status}` } } = value?.messages[0] ?? {};
+    // MCP answers an unknown session with 404, and some servers with 400 that does not respond to this request.
+    const isLost = status === 404 ? error?.code !== METHOD_NOT_FOUND : status === 400 && (!id || id !== message?.id);
+    throw new (session.id && isLost ? SessionLostError : ServerError)(error, status);
   }
 }
 

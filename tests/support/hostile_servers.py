@@ -37,6 +37,12 @@ COSTLY_LEVELS = 25
 """A validator that follows both branches at each level visits 2^25 schemas."""
 _CHUNK = b"x" * (1 << 16)
 _JSON, _EVENTS = "application/json", "text/event-stream"
+_ALLOW_PAGES = (
+    "Access-Control-Allow-Origin: *",
+    "Access-Control-Allow-Methods: *",
+    "Access-Control-Allow-Headers: *",
+    "Access-Control-Expose-Headers: *",
+)
 _SESSION = "session-1"
 _ELICITATION = {
     "method": "elicitation/create",
@@ -94,9 +100,10 @@ class Exchange:
         await self.stream.send_all(body)
 
     async def begin(self, status: int, content_type: str, *headers: str) -> None:
-        """Send the head of a response."""
+        """Send the head of a response, which any page may read."""
         lines = [
             f"HTTP/1.1 {status} X",
+            *_ALLOW_PAGES,
             *([f"Content-Type: {content_type}"] if content_type else []),
             *headers,
         ]
@@ -173,6 +180,9 @@ class HostileServer:
 
     async def _answer(self, exchange: Exchange) -> None:
         method = exchange.rpc_method
+        if method == "OPTIONS":
+            await exchange.respond(204)
+            return
         if exchange.message and "method" not in exchange.message:
             self.responses.append(exchange.message)
             await self._scripts.get("response", _take)(exchange)
@@ -342,7 +352,7 @@ async def _values_in_event(exchange: Exchange) -> None:
 
 @functools.cache
 def _bomb() -> bytes:
-    return gzip.compress(b" " * (4 * HUGE_BYTES), 1)
+    return gzip.compress(b" " * HUGE_BYTES, 1)
 
 
 async def _gzip_bomb(exchange: Exchange) -> None:
@@ -478,6 +488,12 @@ def _sending(content_type: str, body: bytes) -> Script:
 
 async def _session_lost(exchange: Exchange) -> None:
     await exchange.respond(404)
+
+
+async def _reject_call(exchange: Exchange) -> None:
+    error = {"code": -32602, "message": "Not like this."}
+    body = {"jsonrpc": "2.0", "id": exchange.message["id"], "error": error}
+    await exchange.respond(400, _JSON, json.dumps(body).encode())
 
 
 async def _ask_again(exchange: Exchange) -> None:
@@ -625,6 +641,7 @@ SCRIPTS: dict[str, dict[str, Script]] = {
     "session_with_bare_line_feed": {"initialize": _with_session(f"one\n{INJECTED_HEADER}: 1")},
     "session_with_carriage_return": {"initialize": _with_session(f"one\r{INJECTED_HEADER}: 1")},
     "session_lost_by_each_call": {"tools/call": _session_lost},
+    "rejects_each_call": {"tools/call": _reject_call},
     "session_too_long": {"initialize": _with_session("s" * 60_000)},
     "answers_others": {"tools/call": _answer_others},
     "resumed_again": {"tools/call": _resume, "GET": _resume},

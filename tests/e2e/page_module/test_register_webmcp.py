@@ -19,7 +19,7 @@ import pytest
 from hostile_servers import FLOOD, HostileServer, hostile_server
 from instructable_server import Instructions
 from instructable_tools import BLOCKS, PNG, TOOLS
-from remote_servers import Instructable, ServerLog, everything_server, instructable_server
+from remote_servers import Instructable, ServerLog, everything_server, free_port, instructable_server
 from tool_browser import Tab, TrioThread, open_browser, trio_thread
 from webmcp_pages import FLAG, ModulePage, serve_module_pages
 from wire_peers import until
@@ -29,8 +29,6 @@ CANARY = "canary-of-a-secret"
 EXAMPLES = Path(__file__).parents[2] / "data/content_to_text.json"
 NAMES = [tool["name"] for tool in TOOLS]
 DEFAULTS = msgspec.to_builtins(Instructions())
-NO_CORS_CHECK = "--disable-web-security"
-"""The servers that break rules know nothing of CORS."""
 
 
 @pytest.fixture(scope="module")
@@ -87,25 +85,41 @@ def server(running_server: Instructable) -> Instructable:
     return running_server
 
 
+class Everything:
+    """The package's server, which can be started again on its port."""
+
+    def __init__(self, running: ExitStack) -> None:
+        self._running = running
+        self._port = free_port()
+        self.url = ""
+
+    def restart(self) -> None:
+        self._running.close()
+        self.url = self._running.enter_context(everything_server(port=self._port))
+
+
 @pytest.fixture(scope="module")
-def everything() -> Iterator[str]:
-    with everything_server() as url:
-        yield url
+def everything() -> Iterator[Everything]:
+    with ExitStack() as running:
+        started = Everything(running)
+        started.restart()
+        yield started
 
 
-@pytest.fixture(params=["chromium", "polyfill"])
-def either_page(machine: Machine, request: pytest.FixtureRequest) -> ModulePage:
-    return machine.page(FLAG) if request.param == "chromium" else machine.page(path="/polyfill")
+@pytest.fixture(scope="module", params=["chromium", "polyfill"])
+def environment(request: pytest.FixtureRequest) -> str:
+    """Tests with the same one run together: a page of the other browser needs not end in between."""
+    return str(request.param)
+
+
+@pytest.fixture
+def either_page(machine: Machine, environment: str) -> ModulePage:
+    return machine.page(FLAG) if environment == "chromium" else machine.page(path="/polyfill")
 
 
 @pytest.fixture
 def page(machine: Machine) -> ModulePage:
     return machine.page(FLAG)
-
-
-@pytest.fixture
-def unchecked_page(machine: Machine) -> ModulePage:
-    return machine.page(FLAG, NO_CORS_CHECK)
 
 
 @pytest.fixture
@@ -310,11 +324,11 @@ def test_prefixed_and_page_local_tools_stand_side_by_side(
 
 
 def test_two_servers_in_one_page_answer_their_own_tools(
-    page: ModulePage, server: Instructable, everything: str
+    page: ModulePage, server: Instructable, everything: Everything
 ) -> None:
     page.start(server.url, "prefix: 'a.'")
     page.evaluate("void (window.first = handle)")
-    page.start(everything, "prefix: 'b.'")
+    page.start(everything.url, "prefix: 'b.'")
     assert page.call("a.echo", {"text": "one"}) == "one"
     assert page.call("b.echo", {"message": "two"}) == "Echo: two"
     page.evaluate("first.dispose()")
@@ -379,9 +393,9 @@ def test_the_abort_of_the_browser_reaches_the_server(
 
 
 def test_progress_extends_the_timeout(page: ModulePage, server: Instructable, wait: Wait) -> None:
-    page.start(server.url, "timeoutMs: 1000")
-    assert page.execute("slow", {"steps": 6, "interval_s": 0.25}) == {"value": "done"}
-    assert "timed out after 1000 ms" in page.execute("slow", {"steps": 1, "interval_s": 30})["error"]
+    page.start(server.url, "timeoutMs: 800")
+    assert page.execute("slow", {"steps": 5, "interval_s": 0.2}) == {"value": "done"}
+    assert "timed out after 800 ms" in page.execute("slow", {"steps": 1, "interval_s": 30})["error"]
     wait(lambda log: bool(log.find("notifications/cancelled")))
 
 
@@ -497,6 +511,55 @@ def test_a_late_request_of_a_lost_session_uses_the_new_one(page: ModulePage, ser
     page.evaluate("release()")
     assert page.evaluate("late") == {"value": "late"}
     assert len(server.log().find("initialize")) == 1
+
+
+def test_a_restarted_server_is_used_again_without_a_reload(page: ModulePage, everything: Everything) -> None:
+    """It answers an unknown session with the status 400."""
+    page.evaluate("hurry()")
+    page.evaluate(
+        "void (window.send = fetch, window.fetch = (url, options) =>"
+        " send(url, options).finally(() => (window.isWatched ||= options.method === 'GET')))"
+    )
+    page.start(everything.url, "filter: ({ name }) => name !== window.hidden")
+    page.wait_until("window.isWatched")
+    assert page.call("get-sum", {"a": 2, "b": 3}).endswith("5.")
+    page.evaluate("void (window.hidden = 'echo')")
+    everything.restart()
+    assert page.call("get-sum", {"a": 2, "b": 4}).endswith("6.")
+    page.wait_until("!handle.tools.includes('echo')")
+    assert "echo" not in page.tools()
+    assert page.evaluate("errors") == []
+
+
+def test_a_stream_that_was_lost_with_its_session_is_opened_in_the_new_one(
+    page: ModulePage, server: Instructable, wait: Wait
+) -> None:
+    server.control(resumable=True)
+    page.evaluate("hurry()")
+    page.start(server.url)
+    wait(is_watched)
+    server.control(changed=["tools"])  # its event has an id
+    page.wait_until("synced.length === 2")
+    broken = {"initialize": 500}
+    server.control(drop_sessions=True, statuses=broken, tools=[tool("new")], forget_log=True)
+    page.wait_until("errors.length")
+    assert set(page.tools()) == set(NAMES)
+    server.control(statuses={})
+    page.wait_until("handle.tools.includes('new')")
+    log = wait(is_watched)
+    opened = [each for each in log.requests if each.method == "GET" and each.status == 200]
+    assert "last-event-id" not in opened[0].headers
+    assert opened[0].headers["mcp-session-id"] == log.find("tools/list")[-1].headers["mcp-session-id"]
+
+
+@pytest.mark.parametrize(("script", "count"), [("session_lost_by_each_call", 2), ("rejects_each_call", 1)])
+def test_a_call_is_repeated_once_if_its_session_was_rejected(
+    machine: Machine, page: ModulePage, script: str, count: int
+) -> None:
+    with hostile(machine, script) as server:
+        page.start(server.url)
+        assert page.execute("good")["error"]
+        assert (server.counts["tools/call"], server.counts["initialize"]) == (count, count)
 
 
 @pytest.mark.parametrize("resumable", [False, True])
@@ -717,15 +780,13 @@ def test_async_dispose_aborts_all_controllers_is_idempotent_and_rejects_execute(
     assert len(log.find("notifications/cancelled")) <= 2, "execute sent something after disposal"
 
 
-def test_dispose_ends_within_a_time_limit_if_the_server_is_dead(
-    machine: Machine, unchecked_page: ModulePage
-) -> None:
+def test_dispose_ends_within_a_time_limit_if_the_server_is_dead(machine: Machine, page: ModulePage) -> None:
     with hostile(machine, "never_ending_session") as server:
-        unchecked_page.evaluate("hurry()")
-        unchecked_page.start(server.url)
-        unchecked_page.evaluate("void (window.begun = performance.now())")
-        unchecked_page.evaluate("handle.dispose()")
-        assert unchecked_page.evaluate("performance.now() - begun") < 6_000
+        page.evaluate("hurry()")
+        page.start(server.url)
+        page.evaluate("void (window.begun = performance.now())")
+        page.evaluate("handle.dispose()")
+        assert page.evaluate("performance.now() - begun") < 6_000
         assert server.counts["DELETE"] == 1
 
 
@@ -765,11 +826,11 @@ def hostile(machine: Machine, script: str) -> Iterator[HostileServer]:
      "redirect_in_circles"],
 )  # fmt: skip
 def test_a_server_that_breaks_the_rules_at_the_start_is_rejected(
-    machine: Machine, unchecked_page: ModulePage, script: str
+    machine: Machine, page: ModulePage, script: str
 ) -> None:
     with hostile(machine, script) as server:
-        assert unchecked_page.fail(server.url, "timeoutMs: 20000")
-        assert unchecked_page.tools() == {}
+        assert page.fail(server.url, "timeoutMs: 20000")
+        assert page.tools() == {}
         assert server.counts["tools/list"] <= (2 if script == "repeated_cursor" else 200)
         assert server.other
         assert server.other.counts == {}
@@ -782,60 +843,56 @@ def test_a_server_that_breaks_the_rules_at_the_start_is_rejected(
      "answers_other_only"],
 )  # fmt: skip
 def test_a_server_that_breaks_the_rules_in_a_call_fails_that_call_once(
-    machine: Machine, unchecked_page: ModulePage, script: str
+    machine: Machine, page: ModulePage, script: str
 ) -> None:
     with hostile(machine, script) as server:
         waits = script in {"never_calling", "half_event", "endless_comments"}
-        unchecked_page.start(server.url, f"timeoutMs: {500 if waits else 20000}")
-        assert unchecked_page.execute("good")["error"]
+        page.start(server.url, f"timeoutMs: {500 if waits else 20000}")
+        assert page.execute("good")["error"]
         # Chromium itself repeats a request if a reused connection closes without a byte of the response.
         assert server.counts["tools/call"] == 1 or script == "dies_in_call"
-        assert set(unchecked_page.tools()) == {"good"}
+        assert set(page.tools()) == {"good"}
         assert server.other
         assert server.other.counts == {}
 
 
-def test_a_response_to_another_request_is_ignored(machine: Machine, unchecked_page: ModulePage) -> None:
+def test_a_response_to_another_request_is_ignored(machine: Machine, page: ModulePage) -> None:
     with hostile(machine, "answers_others") as server:
-        unchecked_page.start(server.url)
-        assert unchecked_page.execute("good") == {"value": "good"}
+        page.start(server.url)
+        assert page.execute("good") == {"value": "good"}
 
 
-def test_a_stream_that_stays_open_behind_its_response_is_closed(
-    machine: Machine, unchecked_page: ModulePage
-) -> None:
+def test_a_stream_that_stays_open_behind_its_response_is_closed(machine: Machine, page: ModulePage) -> None:
     """Chromium has six connections for a server."""
     with hostile(machine, "answers_and_stays") as server:
-        unchecked_page.start(server.url, "timeoutMs: 10000")
+        page.start(server.url, "timeoutMs: 10000")
         for _ in range(8):
-            assert unchecked_page.execute("good") == {"value": "good"}
+            assert page.execute("good") == {"value": "good"}
 
 
 def test_a_response_is_resumed_after_the_delay_that_the_server_asks_for(
-    machine: Machine, unchecked_page: ModulePage
+    machine: Machine, page: ModulePage
 ) -> None:
     with hostile(machine, "detaches") as server:
-        unchecked_page.evaluate("hurry()")
-        unchecked_page.start(server.url, "watch: false")
-        assert unchecked_page.execute("good") == {"value": "good"}
-        assert [ms for ms in unchecked_page.evaluate("delays") if 100 < ms < 60_000] == [2000]
+        page.evaluate("hurry()")
+        page.start(server.url, "watch: false")
+        assert page.execute("good") == {"value": "good"}
+        assert [ms for ms in page.evaluate("delays") if 100 < ms < 60_000] == [2000]
         assert (server.counts["tools/call"], server.counts["GET"]) == (1, 1)
 
 
-def test_tools_without_a_name_are_left_out(machine: Machine, unchecked_page: ModulePage) -> None:
+def test_tools_without_a_name_are_left_out(machine: Machine, page: ModulePage) -> None:
     with hostile(machine, "nameless_tool") as server:
-        assert unchecked_page.start(server.url, "watch: false") == ["good"]
-        assert len(unchecked_page.logged("warn")) == 2
+        assert page.start(server.url, "watch: false") == ["good"]
+        assert len(page.logged("warn")) == 2
 
 
-def test_floods_of_notifications_and_requests_do_not_stop_calls(
-    machine: Machine, unchecked_page: ModulePage
-) -> None:
+def test_floods_of_notifications_and_requests_do_not_stop_calls(machine: Machine, page: ModulePage) -> None:
     for script in ("list_changed_flood", "request_flood"):
         with hostile(machine, script) as server:
-            unchecked_page.start(server.url)
+            page.start(server.url)
             machine.thread.run(until, functools.partial(getattr, server, "is_flooded"))
-            assert unchecked_page.execute("good") == {"value": "good"}
+            assert page.execute("good") == {"value": "good"}
             assert server.counts["tools/list"] < FLOOD
             assert len(server.responses) < FLOOD / 2
-            unchecked_page.evaluate("handle.dispose()")
+            page.evaluate("handle.dispose()")
