@@ -24,6 +24,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 const MAX_LOG_CHARS = 500;
 const MAX_PAUSE_MS = 2_000;
 const QUIET_MS = 10_000;
+const OPTIONS = "url headers getHeaders watch prefix timeoutMs logger quiet onSync onError filter mapTool".split(" ");
 
 /** Register the tools of an MCP server as WebMCP tools of this page. In a page without WebMCP, nothing is sent.
  * @param {WebMcpOptions} options @returns {Promise<WebMcpHandle>}
@@ -63,7 +64,7 @@ class Adapter {
 
   /** Connect, and list the tools once. @param {WebMcpOptions} options @returns {Promise<WebMcpHandle>} */
   static async start(options) {
-    const { url, timeoutMs = 60_000, watch = true, onSync } = options;
+    const { timeoutMs = 60_000, watch = true, onSync } = options;
     const adapter = new Adapter(options);
     if (!adapter.#context) {
       adapter.#log("info", "This page has no model context: no tool is registered.");
@@ -71,8 +72,10 @@ class Adapter {
       return adapter;
     }
     if (!(timeoutMs > 0)) throw new TypeError("timeoutMs must be a positive number.");
+    const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
+    if (unknown.length) adapter.#log("warn", `Unknown options: ${unknown.join(", ")}`);
     adapter.#client = new HttpClient({
-      ...{ ...options, url: resolveUrl(url), timeoutMs: Math.min(timeoutMs, MAX_TIMER_MS) },
+      ...{ ...options, url: resolveUrl(options), timeoutMs: Math.min(timeoutMs, MAX_TIMER_MS) },
       closed: adapter.#lifecycle.signal,
       onListChanged: () => adapter.#syncInBackground(),
       warn: (text) => adapter.#log("warn", text),
@@ -91,8 +94,7 @@ class Adapter {
   /** Synchronize, or join the synchronization that runs. @returns {Promise<void>} */
   refresh = () => {
     if (!this.#client || this.disposed) return Promise.resolve();
-    this.#sync ??= this.#synchronize(this.#client).finally(() => (this.#sync = null));
-    return this.#sync;
+    return (this.#sync ??= this.#synchronize(this.#client).finally(() => (this.#sync = null)));
   };
 
   /** Mark as disposed and cancel requests, withdraw tools, wait for a synchronization, end the session. */
@@ -101,8 +103,7 @@ class Adapter {
     for (const { controller } of this.#registered.values()) controller.abort();
     this.#registered.clear();
     const synchronized = withSignal(Promise.resolve(this.#sync), AbortSignal.timeout(CLOSE_LIMIT_MS)).catch(() => {});
-    this.#disposal ??= synchronized.then(() => this.#client?.close());
-    return this.#disposal;
+    return (this.#disposal ??= synchronized.then(() => this.#client?.close()));
   };
 
   /** Synchronize because of a reported change: behind a synchronization that runs, and with growing pauses. */
@@ -172,8 +173,7 @@ class Adapter {
       const { signal: closed } = this.#lifecycle;
       const signal = context?.signal ? AbortSignal.any([closed, context.signal]) : closed;
       signal.throwIfAborted();
-      const request = { method: "tools/call", params: { name, arguments: args }, repeated };
-      const result = await client.request(request, signal);
+      const result = await client.request({ method: "tools/call", params: { name, arguments: args }, repeated }, signal);
       if (result["resultType"] === "input_required") throw new Error("The tool asks for input, which a page cannot give.");
       if (result["isError"] === true) throw new Error(toText(result) || "The tool reported an error without a text.");
       return toText(result);
@@ -207,9 +207,10 @@ function makeDefinition({ name, title, description, inputSchema = { type: "objec
   };
 }
 
-/** @param {string} url */
-function resolveUrl(url) {
-  const found = URL.parse(url, globalThis.document?.baseURI);
+/** @param {WebMcpOptions} options */
+function resolveUrl({ url, prefix = "" }) {
+  if (!/^[\w.-]*$/.test(prefix)) throw new TypeError("prefix can have the characters A-Z, a-z, 0-9, _, . and - only.");
+  const found = typeof url === "string" ? URL.parse(url, globalThis.document?.baseURI) : null;
   if (found?.username === "" && found.password === "" && /^https?:$/.test(found.protocol)) return found;
-  throw new TypeError("url must be an http: or https: URL without a user name or password.");
+  throw new TypeError("url must be a string with an http: or https: URL without a user name or password.");
 }

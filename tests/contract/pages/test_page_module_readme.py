@@ -34,6 +34,8 @@ def members(type_name: str) -> list[str]:
 
 def test_the_tables_name_every_option_and_member_of_the_handle() -> None:
     assert sorted(table("Options")) == sorted(members("WebMcpOptions"))
+    (known,) = re.findall(r'const OPTIONS = "([^"]+)"', (MODULE / "register.js").read_text())
+    assert sorted(known.split()) == sorted(members("WebMcpOptions"))
     assert sorted(table("Handle")) == sorted(members("WebMcpHandle"))
 
 

@@ -746,6 +746,27 @@ def test_a_relative_url_belongs_to_the_page(page: ModulePage) -> None:
     assert "http" in page.fail("file:///etc/passwd")
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("uri: '/mcp'", "url"),
+        ("url: new URL('/mcp', location)", "url"),
+        ("url: '/mcp', prefix: 'a b.'", "prefix"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_rejected_by_its_name(
+    page: ModulePage, options: str, named: str
+) -> None:
+    error = page.evaluate(f"start({{ {options} }}).catch(({{ name, message }}) => [name, message])")
+    assert error[0] == "TypeError"
+    assert error[1].startswith(named)
+
+
+def test_unknown_options_are_warned_of_once(page: ModulePage, server: Instructable) -> None:
+    page.start(server.url, "prefx: 'a.', Watch: false")
+    assert ["prefx, Watch" in text for text in page.logged("warn")] == [True]
+
+
 @pytest.mark.parametrize("timeout", ["0", "-1", "NaN", "'soon'"])
 def test_a_timeout_that_is_not_a_positive_number_is_rejected(
     page: ModulePage, server: Instructable, timeout: str
