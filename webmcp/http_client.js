@@ -72,7 +72,7 @@ export class HttpClient {
       if (!(error instanceof ServerError) || error.status >= 500 || [401, 403].includes(error.status)) throw error;
       const exchange = { signal: this.options.closed, session: { id: null, revision: MODERN_REVISION } };
       const found = await this.#exchange({ method: "server/discover", params: {} }, exchange).catch((second) => {
-        throw new Error(`The server rejects initialize (${error.message}) and server/discover (${second.message}).`);
+        throw new Error(`No MCP endpoint: it rejects initialize (${error.message}) and server/discover (${second.message}).`);
       });
       if (![found["supportedVersions"]].flat().includes(MODERN_REVISION)) throw new Error(UNKNOWN_REVISION);
       this.#session = exchange.session;
@@ -276,7 +276,7 @@ export class HttpClient {
     if (response.type === "opaqueredirect") throw new Error(`${url.origin} redirects: use the URL to which it leads.`);
     const { status } = response;
     const { value } = await readMessages(response).next().catch(() => ({ value: undefined }));
-    const { id, error = { message: `HTTP ${status}` } } = value?.messages[0] ?? {};
+    const { id, error = { message: `HTTP ${status} at ${url.origin}${url.pathname}` } } = value?.messages[0] ?? {};
     // MCP answers an unknown session with 404, and some servers with 400 that does not respond to this request.
     const isLost = status === 404 ? error?.code !== METHOD_NOT_FOUND : status === 400 && (!id || id !== message?.id);
     throw new (session.id && isLost ? SessionLostError : ServerError)(error, status);

@@ -741,9 +741,13 @@ def test_init_failure_rejects_without_on_error(
     assert len([each for each in server.log().requests if each.method == "DELETE"]) == len(opened)
 
 
-def test_a_relative_url_belongs_to_the_page(page: ModulePage) -> None:
-    assert page.fail("/mcp") == "HTTP 401"
+def test_a_relative_url_belongs_to_the_page(page: ModulePage, site: str) -> None:
+    assert page.fail(f"/mcp?key={CANARY}") == f"HTTP 401 at {site}/mcp"
     assert "http" in page.fail("file:///etc/passwd")
+
+
+def test_the_error_of_a_wrong_path_names_it(page: ModulePage, server: Instructable) -> None:
+    assert server.url + "s" in page.fail(server.url + "s")
 
 
 @pytest.mark.parametrize(
