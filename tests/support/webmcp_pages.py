@@ -46,6 +46,8 @@ class _Requests(http.server.BaseHTTPRequestHandler):
     def _send(self, kind: str, body: bytes) -> None:
         self.send_response(200)
         self.send_header("Content-Type", kind)
+        if kind == "text/javascript":
+            self.send_header("Cache-Control", "max-age=600")  # all tests of a file load the same
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
