@@ -2,7 +2,6 @@
  * JSON-RPC messages in the body of a response: JSON, or server-sent events, with a limit for one message.
  *
  * Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
- *
  * @typedef {{ id?: unknown, method?: unknown, params?: Record<string, unknown>, result?: unknown, error?: any }} Message
  */
 

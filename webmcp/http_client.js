@@ -3,7 +3,6 @@
  *
  * It begins with `initialize` (MCP 2024-11-05 to 2025-11-25) and tries `server/discover` (2026-07-28) if that fails.
  * It follows no redirect, and quotes no text of `fetch`, which can contain the URL.
- *
  * @typedef {import("./event_stream.js").Message} Message
  * @typedef {import("./request_headers.js").HeaderOptions & { url: URL, timeoutMs: number, closed: AbortSignal,
  *   onListChanged: () => void, warn: (text: string) => void }} ClientOptions
@@ -13,7 +12,7 @@
  */
 
 import { isEventStream, readMessages } from "./event_stream.js";
-import { readHeaders, repeatInHeaders } from "./request_headers.js";
+import { mask, readHeaders, repeatInHeaders } from "./request_headers.js";
 
 export const CLOSE_LIMIT_MS = 3_000; // for the last requests to a server that may be dead
 const CLIENT_INFO = { name: "mcpb-webmcp", version: "0.2.0" };
@@ -40,7 +39,7 @@ const PROTOCOL_HEADERS = ["Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method"
 class ServerError extends Error {
   /** @param {any} error of JSON-RPC @param {number} [status] */
   constructor(error, status = 0) {
-    super(typeof error?.message === "string" ? error.message : "The server reported an error without a text.");
+    super(typeof error?.message === "string" ? mask(error.message) : "The server reported an error without a text.");
     this.code = error?.code;
     this.status = status;
   }

@@ -3,7 +3,6 @@
  *
  * Chromium 156 has `document.modelContext` only, and Chromium 150 has both. `registerTool` returns a promise in
  * Chromium 156 and in polyfills, and nothing in Chromium 150.
- *
  * @typedef {{ name: string, title?: string, description: string, inputSchema: object, annotations: object }} Definition
  * @typedef {(args?: object, context?: { signal?: AbortSignal }) => Promise<string>} Execute
  * @typedef {{ definition: Definition, fingerprint: string, execute: Execute }} SelectedTool

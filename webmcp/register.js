@@ -2,7 +2,6 @@
  * WebMCP tools of a page that stand for the tools of an MCP server: `registerWebMcp(options)`.
  *
  * README.md describes options and handle. The module does nothing until it is called.
- *
  * @typedef {{ name: string, title?: string, description?: string, inputSchema?: object,
  *   annotations?: { title?: string, readOnlyHint?: boolean }, [member: string]: unknown }} McpTool
  * @typedef {Record<"info" | "warn" | "error", (message: string) => void>} WebMcpLogger

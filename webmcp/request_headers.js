@@ -1,12 +1,15 @@
 /**
- * Headers of requests: those of the page's owner, and those that MCP 2026-07-28 derives from a request.
- *
- * No header's value and no text of `getHeaders` is put into an error.
- *
+ * Headers of requests: those of the page's owner, whose values no error has, and those of MCP 2026-07-28.
  * @typedef {{ headers?: Record<string, string>,
  *   getHeaders?: () => Promise<Record<string, string>> | Record<string, string> }} HeaderOptions
  * @typedef {{ path: string[], header: string }[]} ParameterHeaders
  */
+
+/** Values of headers, which a server may quote. @type {Set<string>} */
+const sent = new Set();
+
+/** Return a server's text without values of headers. @param {string} text */
+export const mask = (text) => [...sent].reduce((masked, value) => masked.replaceAll(value, "•••"), text);
 
 /** Read the headers of one request; `getHeaders` overrides `headers`. @param {HeaderOptions} options */
 export async function readHeaders({ headers, getHeaders }) {
@@ -14,6 +17,8 @@ export async function readHeaders({ headers, getHeaders }) {
     const latest = new Headers(await getHeaders?.());
     const merged = new Headers(headers);
     latest.forEach((value, name) => merged.set(name, value));
+    if (sent.size > 99) sent.clear(); // tokens that are replaced again and again
+    for (const value of merged.values()) [value, ...value.split(" ")].forEach((part) => part.length > 7 && sent.add(part));
     return merged;
   } catch {
     throw new Error("headers or getHeaders() failed, or contain a name or value that HTTP does not allow.");
@@ -24,8 +29,7 @@ export async function readHeaders({ headers, getHeaders }) {
  * @param {string} method @param {Record<string, any>} params @param {ParameterHeaders} repeated */
 export function repeatInHeaders(method, params, repeated) {
   /** @type {Record<string, string>} */
-  const headers = { "Mcp-Method": method };
-  if (method === "tools/call") headers["Mcp-Name"] = encodeValue(params["name"]);
+  const headers = { "Mcp-Method": method, ...(method === "tools/call" && { "Mcp-Name": encodeValue(params["name"]) }) };
   for (const { path, header } of repeated) {
     const value = path.reduce((parent, name) => parent?.[name], params["arguments"]);
     if (["string", "number", "boolean"].includes(typeof value)) headers[`Mcp-Param-${header}`] = encodeValue(`${value}`);
@@ -41,8 +45,8 @@ export function findParameterHeaders(schema, path = []) {
     const header = property?.["x-mcp-header"];
     const below = findParameterHeaders(property, [...path, name]);
     if (header === undefined) return below;
-    const isName = /^[\w!#$%&'*+.^`|~-]+$/.test(header);
-    if (isName && ["string", "integer", "boolean"].includes(property.type)) return [{ path: [...path, name], header }, ...below];
+    const isValid = /^[\w!#$%&'*+.^`|~-]+$/.test(header) && ["string", "integer", "boolean"].includes(property.type);
+    if (isValid) return [{ path: [...path, name], header }, ...below];
     throw new Error(`its argument ${name} has an invalid x-mcp-header`);
   });
 }

@@ -219,6 +219,15 @@ def test_nothing_of_headers_is_logged_or_put_into_an_error(
     assert CANARY not in json.dumps([error, page.evaluate("logged")])
 
 
+def test_header_values_that_a_server_quotes_in_its_errors_are_masked(
+    page: ModulePage, server: Instructable
+) -> None:
+    server.control(errors={"tools/list": {"code": -1, "message": f"bad Bearer {CANARY}"}})
+    error = page.fail(server.url, f"headers: {{ Authorization: 'Bearer {CANARY}' }}")
+    assert "bad •••" in error
+    assert CANARY not in error
+
+
 def test_header_values_do_not_appear_when_the_connection_fails(page: ModulePage) -> None:
     secret = f"headers: {{ Authorization: '{CANARY}' }}"
     error = page.fail(f"http://127.0.0.1:1/{CANARY}?key={CANARY}", secret)
