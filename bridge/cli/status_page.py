@@ -9,7 +9,6 @@ import re
 import ssl
 import sys
 import threading
-import webbrowser
 from base64 import b64encode
 from contextlib import closing
 from http import HTTPStatus
@@ -21,6 +20,7 @@ import click
 import msgspec
 
 from bridge.cli.serve import run_server
+from bridge.cli.web_browser import open_address
 from bridge.config.settings import Config, HttpSettings
 from bridge.frontends.http.bearer_token import TokenError, token_for
 from bridge.state.server_record import ServeRecord, find_running
@@ -70,17 +70,10 @@ def open_page(server: ServeRecord, state: Path, settings: HttpSettings, *, opens
         click.ClickException: it gives no link; the text has the next command.
     """
     link = _new_link(server, _read_token(settings, state))
-    if opens and _open_link(link):
+    if opens and open_address(link):
         click.echo(f"The status page is open in your browser: {server.url}")
     else:
         click.echo(f"Open this within two minutes, it is good once: {link}")
-
-
-def _open_link(link: str) -> bool:
-    try:
-        return webbrowser.open(link)
-    except webbrowser.Error:
-        return False
 
 
 def _read_token(settings: HttpSettings, state: Path) -> str:
