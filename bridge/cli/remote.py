@@ -1,4 +1,4 @@
-"""`mcpb remote`: adds, lists, removes and tests the remote MCP servers of config.toml."""
+"""`mcpb remote`: adds, lists, removes, tests and signs in to the remote MCP servers of config.toml."""
 # ruff: noqa: PLC0415  (`mcpb --help` must not import what the commands need)
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def remote() -> None:
-    """Add, list, remove or test remote MCP servers."""
+    """Add, list, remove or test remote MCP servers, or sign in to one."""
 
 
 class _AddCommand(click.Command):
@@ -216,7 +217,8 @@ def _describe_target(server: RemoteSettings) -> str:
 def remove_server(name: str) -> None:
     """Remove the server NAME from config.toml.
 
-    Comments stay. Running clients lose its tools within 2 seconds.
+    Comments stay. Running clients lose its tools within 2 seconds. Tokens of a sign-in are removed and
+    revoked.
     """
     from bridge.config.loader import ConfigError
     from bridge.config.remote_tables import remove_server
@@ -228,6 +230,7 @@ def remove_server(name: str) -> None:
     if not is_removed:
         raise _unknown(name)
     click.echo(f"Removed {name}.")
+    _forget_login(name)
 
 
 def _unknown(name: str) -> click.ClickException:
@@ -236,6 +239,90 @@ def _unknown(name: str) -> click.ClickException:
     return click.ClickException(
         for_terminal(f"There is no remote server {shown}; known: {known}", on=sys.stderr)
     )
+
+
+@remote.command("login")
+@click.argument("name")
+@click.option("--no-open", "is_address_shown", is_flag=True, help="Print the address instead of opening it.")
+def log_in(name: str, *, is_address_shown: bool) -> None:
+    """Sign in to the server NAME in your browser.
+
+    Store its tokens, which running clients use within a minute and refresh. End with an error after 5
+    minutes without a sign-in.
+    """
+    import trio
+
+    from bridge.cli.web_browser import open_address
+    from bridge.links.remote_headers import RemoteHeaders
+    from bridge.links.remote_problem import RemoteProblem
+    from native_host.system.private_files import PrivateFileError
+
+    settings = next((each for each in _read_servers() if each.name == name), None)
+    if settings is None:
+        raise _unknown(name)
+    if not settings.can_sign_in:
+        others = "bearer_env, bearer_file, header_command and the header Authorization"
+        reason = f"remove its {others} from config.toml first" if settings.url else "it has no url"
+        raise click.ClickException(f"{name} takes no sign-in: {reason}")
+    from bridge.links.oauth.oauth_login import sign_in
+
+    def on_address(address: str, origin: str) -> None:
+        click.echo(for_terminal(f"Sign in to {name} ({settings.address}) at {origin}:"))
+        click.echo(for_terminal(address))
+        if not is_address_shown:
+            # A browser in the terminal would keep the redirect from being answered.
+            threading.Thread(target=open_address, args=(address,), daemon=True).start()
+
+    try:
+        trio.run(sign_in, settings, mcpb_home(), on_address)
+    except (RemoteProblem, PrivateFileError, TimeoutError) as error:
+        detail = RemoteHeaders(settings).mask(str(error)) or "another mcpb uses its tokens"
+        raise click.ClickException(
+            for_terminal(f"Cannot sign in to {name}: {detail}", on=sys.stderr)
+        ) from None
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt):
+            raise click.Abort from None
+        raise
+    (check,) = _check([settings])
+    click.echo(for_terminal("\n".join([f"Signed in to {name}.", *_format_check(check)])))
+    sys.exit(0 if check.is_connected else 1)
+
+
+@remote.command("logout")
+@click.argument("name")
+def log_out(name: str) -> None:
+    """Remove the tokens of the server NAME.
+
+    Revoke them at the server that issued them, if it offers that.
+    """
+    from bridge.config.remote_settings import is_server_name
+
+    if not is_server_name(name) or (
+        not _forget_login(name) and name not in {each.name for each in _read_servers()}
+    ):
+        raise _unknown(name)
+    click.echo(f"No tokens of {name} are stored.")
+
+
+def _forget_login(name: str) -> bool:
+    """Remove and revoke the tokens of a server; return whether there were any."""
+    import trio
+
+    from bridge.links.oauth.login_tokens import forget_login
+    from native_host.system.private_files import PrivateFileError
+
+    try:
+        was_stored, problem = trio.run(forget_login, mcpb_home(), name)
+    except (PrivateFileError, TimeoutError) as error:
+        detail = str(error) or "another mcpb uses them"
+        raise click.ClickException(
+            for_terminal(f"Cannot remove the tokens of {name}: {detail}", on=sys.stderr)
+        ) from None
+    if problem:
+        text = f"The tokens of {name} were removed, but not revoked: {problem}"
+        click.echo(for_terminal(text, on=sys.stderr), err=True)
+    return was_stored
 
 
 @remote.command("test")

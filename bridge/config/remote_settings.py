@@ -119,6 +119,12 @@ class RemoteSettings(
         """URL without its query, or the command without its arguments: both may have secrets."""
         return self.url.partition("?")[0] or self.command
 
+    @property
+    def can_sign_in(self) -> bool:
+        """Whether tokens of `mcpb remote login` are used: nothing else here authorizes its requests."""
+        has_other = bool(self.bearer_env or self.bearer_file or self.header_command)
+        return bool(self.url) and not has_other and "authorization" not in map(str.lower, self.headers)
+
 
 def is_server_name(name: str) -> bool:
     """Return whether a server may have this name: without `_`, so that names of its tools are unambiguous."""

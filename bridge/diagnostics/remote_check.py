@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from bridge.config.remote_settings import RemoteSettings
-from bridge.links.configured_remote import make_options
+from bridge.links.configured_remote import find_unauthorized_remedy, make_options
 from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_problem import Cause, RemoteProblem
 from bridge.state.server_record import find_own_server
@@ -167,8 +167,10 @@ def _find_remedy(settings: RemoteSettings, cause: Cause, *, is_configured: bool)
             return f"See what it reports in a terminal: {command}"
         case Cause.NOT_MCP if settings.command:
             return f"Use a program that speaks MCP on stdin and stdout. To see what it writes, run: {command}"
+        case Cause.UNAUTHORIZED if is_configured:
+            return find_unauthorized_remedy(settings)
         case Cause.UNAUTHORIZED:
-            return _find_token_remedy(settings, is_configured=is_configured)
+            return _find_token_remedy(settings)
         case Cause.SELF if is_configured:
             return f"Remove it: {format_command(f'remote remove {settings.name}')}"
         case Cause.SELF:
@@ -176,12 +178,15 @@ def _find_remedy(settings: RemoteSettings, cause: Cause, *, is_configured: bool)
     return _REMEDIES[cause]
 
 
-def _find_token_remedy(settings: RemoteSettings, *, is_configured: bool) -> str:
+def _find_token_remedy(settings: RemoteSettings) -> str:
+    """Return the remedy for a server that is being added."""
     sources = [key for key in ("bearer_env", "bearer_file", "header_command") if getattr(settings, key)]
     if any(name.lower() == "authorization" for name in settings.headers):
         sources.append("headers")
     if sources:
         return f"The server rejects the token of {' and '.join(sources)}: renew or correct it."
-    if is_configured:
-        return "Set bearer_file, bearer_env or header_command of this server."
-    return "Add --bearer-file FILE, --bearer-env VARIABLE or --header-command COMMAND."
+    login = format_command(f"remote login {settings.name}")
+    return (
+        "Add --bearer-file FILE, --bearer-env VARIABLE or --header-command COMMAND; or add it with "
+        f"--no-check, and sign in: {login}"
+    )

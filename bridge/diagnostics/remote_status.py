@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.config.remote_settings import RemoteSettings
+from bridge.links.configured_remote import find_unauthorized_remedy
 from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteState
+from bridge.links.remote_problem import Cause
 from bridge.state.audit_log import format_time
 from bridge.state.remote_records import BridgeRecord, RemoteRecord
 from native_host.protocol.untrusted_text import (
@@ -61,6 +63,9 @@ def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[s
     best = min(found, key=_rank, default=idle)
     failed = [record for record in found if record.error]
     worst = best if best.error or not failed else failed[0]
+    error = worst.error
+    if worst.cause == Cause.UNAUTHORIZED:
+        error = f"{error}. {find_unauthorized_remedy(settings)}"
     return {
         "name": settings.name,
         "address": single_line(settings.address, MAX_ORIGIN_CHARS),
@@ -77,7 +82,7 @@ def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[s
         "leftOut": best.left_out,
         "syncedAt": "" if best.synced_at is None else format_time(best.synced_at),
         "cause": worst.cause,
-        "error": single_line(worst.error, MAX_NOTICE_CHARS),
+        "error": single_line(error, MAX_NOTICE_CHARS),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from bridge.config.remote_settings import RemoteSettings
 from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_options import RemoteOptions
+from native_host.system.program_name import format_command
 
 
 def make_options(
@@ -41,4 +42,17 @@ def make_options(
         map_tool=replace_texts,
         roots=settings.roots,
         features=("sampling", "elicitation", "roots"),
+        unauthorized_remedy=find_unauthorized_remedy(settings),
     )
+
+
+def find_unauthorized_remedy(settings: RemoteSettings) -> str:
+    """Return what the user does after HTTP status 401, as a sentence."""
+    if settings.header_command:
+        return "Its header_command has to print valid headers: correct it, or sign in with its program."
+    for key in ("bearer_file", "bearer_env"):
+        if getattr(settings, key):
+            return f"Renew the token of its {key}."
+    if not settings.can_sign_in:
+        return "Renew the token in its headers."
+    return f"To sign in, run: {format_command(f'remote login {settings.name}')}"

@@ -1,4 +1,4 @@
-"""Headers of a remote server's requests: static ones, bearer tokens, and those that a program prints.
+"""Headers of a remote server's requests: static ones, bearer tokens, a sign-in, and those of a program.
 
 No problem that it reports contains a header's value, a token or what the program wrote. Keys:
 docs/CONFIGURATION.md, "Headers of a remote server".
@@ -19,8 +19,10 @@ import msgspec
 import trio
 
 from bridge.config.remote_settings import RemoteSettings, check_headers, is_bearer_token
+from bridge.links.oauth.login_tokens import LoginTokens
 from bridge.links.remote_problem import Cause, RemoteProblem, describe_exit
 from native_host.protocol.untrusted_text import single_line
+from native_host.system.home_layout import mcpb_home
 from native_host.system.private_files import PrivateFileError, read_secret
 
 COMMAND_TIMEOUT_S = 30.0
@@ -45,6 +47,7 @@ class RemoteHeaders:
     def __init__(self, settings: RemoteSettings, environ: Mapping[str, str] = os.environ) -> None:
         self._settings = settings
         self._environ = environ
+        self._tokens = LoginTokens(settings, mcpb_home(environ)) if settings.can_sign_in else None
         self._secrets: dict[str, None] = {}
         self._remember(_secrets_of_settings(settings))
         self._lock = trio.Lock()
@@ -59,13 +62,15 @@ class RemoteHeaders:
         """Return the headers of one request.
 
         Args:
-            is_rejected: the last ones were answered 401, so `header_command` has to run again.
+            is_rejected: the last ones were answered 401, so `header_command` has to run again, or a token
+                has to be refreshed.
 
         Raises:
-            RemoteProblem: the cause is HEADERS; the detail names the key.
+            RemoteProblem: the cause is HEADERS, and the detail names the key; or a token was not refreshed.
         """
         headers = dict(self._settings.headers)
-        if token := self._read_token():
+        token = await self._tokens.read(is_rejected=is_rejected) if self._tokens else self._read_token()
+        if token:
             self._remember([token])
             _merge_headers(headers, {"Authorization": f"Bearer {token}"})
         if self._settings.header_command:

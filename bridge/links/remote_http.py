@@ -203,7 +203,7 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
         self._pause_s = _FIRST_PAUSE_S
         self._transport = httpx2.AsyncHTTPTransport(
             verify=trusted,
-            proxy=_find_proxy(url),
+            proxy=find_proxy(url),
             limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         )
 
@@ -271,13 +271,13 @@ class RemoteTransport(httpx2.AsyncBaseTransport):
     ) -> httpx2.Response:
         headers = await self._read_headers(False)
         response = await self._send_once(request, exchange, headers)
-        if response.status_code == 401:
-            fresh = await self._read_headers(True)
-            if fresh != headers:
-                await response.aclose()
-                response = await self._send_once(request, exchange, fresh)
-        exchange.status = response.status_code
         try:
+            if response.status_code == 401:
+                fresh = await self._read_headers(True)
+                if fresh != headers:
+                    await response.aclose()
+                    response = await self._send_once(request, exchange, fresh)
+            exchange.status = response.status_code
             return await self._check(request, response, exchange, on_end)
         except BaseException:
             await response.aclose()
@@ -487,7 +487,7 @@ def _version(response: httpx2.Response) -> dict[str, Any]:
     return {"http_version": response.extensions.get("http_version", b"HTTP/1.1")}
 
 
-def _find_proxy(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for this address."""
     address = httpx2.URL(url)
     # `http:` may lead to this machine because no one else can read it: a proxy could.

@@ -230,14 +230,22 @@ class RemoteServer:
         async with self._slots:
             with self._calls.start(method, observer, timeout_s or self.options.timeout_s) as call:
                 try:
-                    return await self._call(self._ready_connection(), method, params, call)
+                    result = await self._call(self._ready_connection(), method, params, call)
                 except RemoteProblem as problem:
                     self._raise_if_disposed(handed=problem.handed)
                     if problem.cause is Cause.TOO_SLOW:
                         self._doubt.set()
                     if not problem.is_session_lost:
-                        raise RemoteCallError(self.options.name, problem) from None
+                        self._note_authorization(problem)
+                        raise self.make_error(problem) from None
+                else:
+                    self._note_authorization(None)
+                    return result
                 return await self._call_again(method, params, call)
+
+    def make_error(self, problem: RemoteProblem) -> RemoteCallError:
+        """Return the error of a request that cannot be sent, or has no response."""
+        return RemoteCallError(self.options.name, problem, self.options.unauthorized_remedy)
 
     async def subscribe(self, uri: str) -> None:
         """Receive updates of a resource through `on_updated`, until `unsubscribe`. Call it once per URI.
@@ -252,7 +260,7 @@ class RemoteServer:
         try:
             await self._changes.subscribe(uri)
         except RemoteProblem as problem:
-            raise RemoteCallError(self.options.name, problem) from None
+            raise self.make_error(problem) from None
 
     async def unsubscribe(self, uri: str) -> None:
         """End a subscription; errors of the server are logged."""
@@ -556,7 +564,7 @@ class RemoteServer:
         except RemoteProblem as raised:
             problem = raised
         self._raise_if_disposed(handed=problem.handed)
-        raise RemoteCallError(self.options.name, problem)
+        raise self.make_error(problem)
 
     async def _lower_log_level(self, connection: RemoteConnection, level: str) -> None:
         if "logging" not in connection.capabilities or not is_lower(level, self._log_level):
@@ -589,6 +597,13 @@ class RemoteServer:
         if lists != self.lists:
             self.lists = lists
             self._notify()
+
+    def _note_authorization(self, problem: RemoteProblem | None) -> None:
+        """Show in the state that a request was answered 401, until one is not: the connection stays."""
+        if problem is not None and problem.cause is Cause.UNAUTHORIZED:
+            self._set_state(last_error=self._secrets.mask(problem.detail), cause=problem.cause)
+        elif problem is None and self.state.cause is Cause.UNAUTHORIZED:
+            self._set_state(last_error="", cause=None)
 
     def _set_state(self, **members: Any) -> None:
         self.state = msgspec.structs.replace(self.state, **members)

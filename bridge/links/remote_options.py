@@ -55,6 +55,8 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Objects with `uri` and `name`: with them, `roots/list` is answered without any client."""
     features: tuple[str, ...] = ("sampling", "elicitation")
     """Client features to declare, beside configured roots; `roots`: the observers of requests answer."""
+    unauthorized_remedy: str = ""
+    """What the user does after HTTP status 401: a sentence that errors end with."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.command):

@@ -84,10 +84,12 @@ class RemoteProblem(Exception):  # noqa: N818 the agreed name; it is also a stat
 class RemoteCallError(CallError):
     """A request of a remote server got no response."""
 
-    def __init__(self, server: str, problem: RemoteProblem) -> None:
+    def __init__(self, server: str, problem: RemoteProblem, unauthorized_remedy: str = "") -> None:
         what = f"The remote server {server} {_WHAT.get(problem.cause, 'cannot be used')}"
         code = _CODES.get(problem.cause, Code.GONE)
         then = f"To find out why, run `{command_name()} remote test {server}`."
+        if problem.cause is Cause.UNAUTHORIZED and unauthorized_remedy:
+            then = unauthorized_remedy
         super().__init__(code, problem.detail, handed=problem.handed, what=what, then=then)
         self.cause = problem.cause
 

@@ -290,7 +290,7 @@ class RemoteProvider(NoProvider):
         if not remote.is_ready:
             state = remote.server.state
             reason = state.last_error or "it has not answered yet"
-            raise RemoteCallError(remote.settings.name, RemoteProblem(state.cause or Cause.CLOSED, reason))
+            raise remote.server.make_error(RemoteProblem(state.cause or Cause.CLOSED, reason))
 
     # ── Tools ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -109,6 +109,8 @@ class StateLayout(Layout):
     profiles = Place("profiles.json")
     bearer_token = Place("http-token")
     access_tokens = Place("http-tokens.json")
+    logins = Place("logins", "directory")
+    """Tokens of remote MCP servers that the user has signed in to."""
     device_id = Place("device-id")
     skills = Place("skills.json", "managed")
     """Paths that `mcpb skill --install` has written."""

@@ -80,10 +80,22 @@ The longest entry counts for a file. `folder/*` are the files of a folder withou
 FORBIDDEN = [("bridge/app.py", "bridge/cli"), ("bridge/app.py", "install/checks")]
 """Exceptions from broad entries of ALLOWED."""
 RESTRICTED = {
-    "mcp": ["bridge/mcp_session/sdk_session.py", "bridge/links/remote_client.py", "demo"],
-    "mcp_types": ["bridge/mcp_session/sdk_session.py", "bridge/links/remote_client.py", "demo"],
-    "pydantic": ["bridge/mcp_session/sdk_session.py", "demo"],
+    "mcp": [
+        "bridge/mcp_session/sdk_session.py",
+        "bridge/links/remote_client.py",
+        "bridge/links/oauth/oauth_login.py",
+        "demo",
+    ],
+    "mcp_types": [
+        "bridge/mcp_session/sdk_session.py",
+        "bridge/links/remote_client.py",
+        "bridge/links/oauth/oauth_login.py",
+        "demo",
+    ],
+    "pydantic": ["bridge/mcp_session/sdk_session.py", "bridge/links/oauth/oauth_login.py", "demo"],
     "httpx2": [
+        "bridge/links/oauth/oauth_http.py",
+        "bridge/links/oauth/oauth_login.py",
         "bridge/links/remote_client.py",
         "bridge/links/remote_http.py",
         "bridge/links/remote_pipes.py",
@@ -181,7 +193,16 @@ def test_only_the_session_imports_the_sdk_session() -> None:
 def test_only_the_remote_client_imports_the_transports_of_remote_servers() -> None:
     transports = {"bridge.links.remote_http", "bridge.links.remote_pipes"}
     users = {name for name, path in sources().items() if transports & set(imported_modules(path))}
-    assert users == {"bridge/links/remote_client.py", "bridge/links/remote_pipes.py"}
+    # oauth_http uses its errors, its proxies and its silence.
+    others = {"bridge/links/oauth/oauth_http.py", "bridge/links/remote_pipes.py"}
+    assert users == {"bridge/links/remote_client.py", *others}
+
+
+def test_only_the_command_imports_the_sign_in() -> None:
+    """It brings the OAuth client of the mcp package: running bridges refresh tokens without it."""
+    oauth_login = "bridge.links.oauth.oauth_login"
+    users = [name for name, path in sources().items() if oauth_login in imported_modules(path)]
+    assert users == ["bridge/cli/remote.py"]
 
 
 def test_sans_io_modules_import_nothing_that_waits_reads_or_tells_the_time() -> None:

@@ -46,3 +46,10 @@ def test_a_server_without_a_running_client_is_unused_and_a_disabled_one_is_off()
 def test_a_state_of_a_later_version_is_shown_last() -> None:
     assert describe((RemoteRecord(name="orders", state="new"),), (LOST,))["state"] == "unreachable"
     assert describe((RemoteRecord(name="orders", state="new"),))["state"] == "new"
+
+
+def test_a_401_names_what_the_user_does() -> None:
+    rejected = RemoteRecord(name="orders", state="failed", error="HTTP status 401", cause="unauthorized")
+    assert "remote login orders" in describe((rejected,))["error"]
+    commanded = RemoteSettings(name="orders", url="https://orders.example/mcp", header_command=("vault",))
+    assert "header_command" in describe((rejected,), settings=commanded)["error"]

@@ -59,3 +59,18 @@ def test_a_command_gets_its_arguments_and_variables_and_no_headers() -> None:
         None,
     )
     assert (options.name, options.watch, options.timeout_s) == ("orders", False, 5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({}, "remote login orders"),
+        ({"headers": {"X-Team": "7"}}, "remote login orders"),
+        ({"headers": {"authorization": "Basic abc"}}, "headers"),
+        ({"bearer_file": "/home/ann/token"}, "bearer_file"),
+        ({"bearer_env": "ORDERS"}, "bearer_env"),
+        ({"bearer_env": "ORDERS", "header_command": ("vault",)}, "header_command"),
+    ],
+)
+def test_after_a_401_the_user_changes_what_authorizes_the_requests(keys: dict[str, Any], named: str) -> None:
+    assert named in options_of(**keys).unauthorized_remedy
