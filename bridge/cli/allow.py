@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bridge import origins
-from bridge.state.site_approvals import WORDS, Approvals, ApprovalsError, SiteApproval
+from bridge.state.site_approvals import OFFERING, WORDS, Approvals, ApprovalsError, SiteApproval, is_word
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.program_name import format_command
@@ -22,10 +22,12 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 
 def _read_words(_ctx: click.Context, _argument: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
-        if word not in WORDS:
+        if not is_word(word):
             close = get_close_matches(word, WORDS, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            raise click.BadParameter(f"{word!r} cannot be approved.{hint} Words are {', '.join(WORDS)}.")
+            raise click.BadParameter(
+                f"{word!r} cannot be approved.{hint} Words are {', '.join(WORDS)}, {OFFERING}NAME."
+            )
     return words
 
 
@@ -83,12 +85,15 @@ def allow(
     upload      upload files to it
     sampling    let its pages ask the client's model
     roots       let its pages list the client's directories
+    tools:NAME  give its pages the tools of the remote server NAME
     """
     if revoke and origin is None:
         command = format_command("allow")
         raise click.UsageError(f"--revoke needs an ORIGIN; `{command}` lists what is approved.")
     if revoke and lasts_s is not None:
         raise click.UsageError("--revoke cannot be combined with --for.")
+    if not revoke and (servers := [word for word in what if word.startswith(OFFERING)]):
+        _check_offering(str(origin), servers, client)
     approvals = Approvals(HomeLayout(mcpb_home()).state.path)
     try:
         if revoke and origin:
@@ -104,6 +109,27 @@ def allow(
             )
     except ApprovalsError as error:
         raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+
+
+def _check_offering(origin: str, words: Sequence[str], client: str | None) -> None:
+    """Reject approvals of pages for the tools of a server that could never apply."""
+    if origin.startswith(origins.REMOTE):
+        raise click.UsageError(f"{words[0]} is for pages: name their site, as https://shop.example.")
+    if client is not None:
+        raise click.UsageError(f"{words[0]} cannot be combined with --client: pages call these tools.")
+    from bridge.config.loader import ConfigError, read_config  # noqa: PLC0415  (only this approval needs it)
+
+    try:
+        names = [server.name for server in read_config(mcpb_home()).remote]
+    except ConfigError as error:
+        raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+    for word in words:
+        if (name := word.removeprefix(OFFERING)) not in names:
+            known = f"There are {', '.join(names)}." if names else ""
+            command = format_command(f"remote add {name} URL")
+            raise click.UsageError(
+                f"No remote server is called {name}: add it with `{command}`. {known}".strip()
+            )
 
 
 def _revoke_approvals(approvals: Approvals, origin: str, what: Sequence[str], client: str | None) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from bridge import origins
 from bridge.config.setting_error import SettingError
 from http_serving.host_header import is_host, is_loopback
 from native_host.protocol.untrusted_text import is_single_line, single_line
@@ -84,6 +85,10 @@ class RemoteSettings(
     """True if `http:` may lead to another host than this machine."""
     prefix: str = ""
     """Text before the names of its tools in pages."""
+    pages: tuple[str, ...] = ()
+    """Origins whose pages get its tools, besides those that `mcpb allow` names."""
+    offer: Literal["read-only", "all"] = "read-only"
+    """Tools that these pages get: those with `readOnlyHint`, or all."""
     watch: bool = True
     """True if the server's reports of changed lists are received."""
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
@@ -113,6 +118,7 @@ class RemoteSettings(
             _check_program(self)
         _check_secrets(self)
         _check_names(self)
+        _check_pages(self)
 
     @property
     def address(self) -> str:
@@ -252,3 +258,14 @@ def _check_names(server: RemoteSettings) -> None:
                 f"{_quote(name)} is no name of a tool: write 1 to 128 letters, digits and characters of _.-"
             )
             raise SettingError("rename", reason)
+
+
+def _check_pages(server: RemoteSettings) -> None:
+    for page in server.pages:
+        try:
+            found = str(origins.parse_origin(page))
+        except origins.OriginError as error:
+            reason = f"{_quote(page)} is no origin: {error}; write it as https://app.example"
+            raise SettingError("pages", reason) from None
+        if found != page:
+            raise SettingError("pages", f"{_quote(page)} is no origin: write {found}")

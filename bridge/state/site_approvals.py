@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -31,11 +32,19 @@ from native_host.system.private_files import (
 HOUR_S = 3600
 WORDS = ("read", "act", "page-tools", "upload", "sampling", "roots")
 """Actions that a site can be approved for. Later versions add words; unknown words in the file do nothing."""
+OFFERING = "tools:"
+"""Before the name of a remote server: approval of a site whose pages get the server's tools."""
 STORED_CHOICES = ("hour", "client", "always")
 """Choices of an approval prompt that last longer than the session."""
 _INCLUDED_IN = {"read": "act"}
+_OFFERING_WORD = re.compile(OFFERING + r"[a-z0-9-]{1,32}")
 
 _log = logging.getLogger(__name__)
+
+
+def is_word(text: str) -> bool:
+    """Return whether a site can be approved for this."""
+    return text in WORDS or bool(_OFFERING_WORD.fullmatch(text))
 
 
 class ApprovalsError(UnusableFileError):

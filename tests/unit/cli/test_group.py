@@ -97,7 +97,10 @@ def test_revoking_a_word_leaves_the_others(mcpb_home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((SHOP, "acts"), "Did you mean act? Words are read, act, page-tools, upload, sampling, roots."),
+        (
+            (SHOP, "acts"),
+            "Did you mean act? Words are read, act, page-tools, upload, sampling, roots, tools:NAME.",
+        ),
         (("shop.example", "act"), "is not a site"),
         (("--revoke",), "--revoke needs an ORIGIN"),
         ((SHOP, "act", "--for", "soon"), "is not a duration"),
@@ -132,3 +135,34 @@ def test_a_remote_server_is_approved_by_its_name(mcpb_home: Path) -> None:
     assert "remote:orders  sampling" in allow().output
     assert allow("remote:orders", "--revoke").exit_code == 0
     assert allow("remote:Orders_2", "sampling").exit_code == 2
+
+
+# ── Tools of a remote server for pages ──────────────────────────────────────────────────────────────────────
+
+
+def write_server(home: Path) -> None:
+    (home / "config.toml").write_text("[[remote]]\nname = 'orders'\nurl = 'https://orders.example/mcp'\n")
+
+
+def test_a_site_is_approved_for_the_tools_of_a_server(mcpb_home: Path) -> None:
+    write_server(mcpb_home)
+    assert allow(SHOP, "tools:orders", "--for", "1h").exit_code == 0
+    assert Approvals(mcpb_home / "state").has(SHOP, "tools:orders", "")
+    assert f"{SHOP}  tools:orders" in allow().output
+    assert allow(SHOP, "tools:orders", "--revoke").exit_code == 0
+    assert Approvals(mcpb_home / "state").read_all() == []
+
+
+def test_an_approval_for_tools_that_could_never_apply_is_rejected(mcpb_home: Path) -> None:
+    write_server(mcpb_home)
+    for arguments, says in (
+        ((SHOP, "tools:notes"), "No remote server is called notes"),
+        ((SHOP, "tools:"), "cannot be approved"),
+        ((SHOP, "tools:Orders"), "cannot be approved"),
+        ((SHOP, "tools:orders", "--client", "Agent"), "--client"),
+        (("remote:orders", "tools:orders"), "is for pages"),
+    ):
+        done = allow(*arguments)
+        assert done.exit_code == 2
+        assert says in " ".join(done.output.split()).replace("│ ", "")
+    assert not (mcpb_home / "state/approvals.json").exists()

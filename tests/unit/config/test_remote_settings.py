@@ -50,6 +50,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         headers = { X-Team = "a b" }
         header_command = ["print-headers", "--json"]
         prefix = "shop_"
+        pages = ["https://app.example", "http://localhost:3000"]
+        offer = "all"
         watch = false
         timeout_s = 5
         allow = ["find_*"]
@@ -76,6 +78,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         headers={"X-Team": "a b"},
         header_command=("print-headers", "--json"),
         prefix="shop_",
+        pages=("https://app.example", "http://localhost:3000"),
+        offer="all",
         watch=False,
         timeout_s=5,
         allow=("find_*",),
@@ -286,3 +290,26 @@ def test_headers_that_cannot_be_sent_are_named_without_their_values() -> None:
 )
 def test_a_token_has_visible_characters_only(token: str, is_token: bool) -> None:
     assert is_bearer_token(token) is is_token
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ("https://app.example/", '"https://app.example/" is no origin: write https://app.example'),
+        ("https://App.example:443", "write https://app.example"),
+        ("app.example", '"app.example" is no origin'),
+        ("https://*.example", "is no origin"),
+        ("*", "is no origin"),
+        ("null", "is no origin"),
+        ("file://", "is no origin"),
+        ("remote:notes", "is no origin"),
+    ],
+)
+def test_pages_are_exact_origins(tmp_path: Path, page: str, reason: str) -> None:
+    said = rejection(tmp_path, entry(URL, f"pages = ['{page}']"))
+    assert said.startswith("remote orders: pages")
+    assert reason in said
+
+
+def test_offer_has_two_words(tmp_path: Path) -> None:
+    assert "offer" in rejection(tmp_path, entry(URL, "offer = 'some'"))
