@@ -428,6 +428,38 @@ class PageRequest(Wire, kw_only=True):
     params: RawOrUnset = msgspec.UNSET
 
 
+class LeftOutTool(Wire, kw_only=True):
+    """A tool of an offer that is not registered."""
+
+    name: str
+    why: str
+    """Reason, for a log."""
+
+
+class Offered(Wire, kw_only=True):
+    """State of a `browser/offerTools`: sent after the offer, and whenever it changes."""
+
+    active: bool
+    """False while another connection's offer of this server is the active one."""
+    names: list[str]
+    """Tools that are registered."""
+    left_out: list[LeftOutTool] = []
+
+
+class OfferedCall(Wire, kw_only=True):
+    """Call of an offered tool by a program of the page, such as the browser's own assistant."""
+
+    name: str
+    """As in the offer, with the prefix."""
+    args: msgspec.Raw
+
+
+class OfferedResult(Wire, kw_only=True):
+    """Result of an offered tool; an error's `message` becomes the rejection of the page's promise."""
+
+    text: str
+
+
 class CancelledRequest(Wire, kw_only=True):
     """The page has cancelled a request of its own; it is still answered, with GONE."""
 
@@ -493,6 +525,28 @@ class WatchResource(Asked, kw_only=True):
     document_id: str
     uri: str
     """The page's own."""
+
+
+class OfferedTool(Wire, kw_only=True):
+    """A tool for a page: a WebMCP tool without its function."""
+
+    name: str
+    """With the prefix of its server."""
+    description: str
+    title: str = ""
+    input_schema: RawOrUnset = msgspec.UNSET
+    annotations: RawOrUnset = msgspec.UNSET
+
+
+class OfferTools(Asked, kw_only=True):
+    """Register tools in a document until this is cancelled, or the document is gone."""
+
+    tab_id: int
+    frame_id: int
+    document_id: str
+    server: str
+    """Name of the remote server. One offer of each server is active in a document."""
+    tools: list[OfferedTool]
 
 
 class SessionRules(Wire, kw_only=True):
@@ -790,11 +844,14 @@ METHODS: dict[str, Method] = {
         Method("browser/resourceUpdated", "extension → asker", ResourceUpdated),
         Method("browser/elicitConfirmation", "extension → asker", ElicitConfirmation, Anything),
         Method("browser/pageRequest", "extension → asker", PageRequest, Anything),
+        Method("browser/offered", "extension → asker", Offered),
+        Method("browser/offeredCall", "extension → asker", OfferedCall, OfferedResult),
         Method("browser/cancelled", "extension → asker", CancelledRequest),
         Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
         Method("browser/callTool", "client → extension", CallTool, Anything),
         Method("browser/mcp", "client → extension", PageMcp, Executed),
         Method("browser/watchResource", "client → extension", WatchResource, Nothing),
+        Method("browser/offerTools", "client → extension", OfferTools, Nothing),
         Method("browser/siteRules", "client → extension", SiteRules, Nothing),
         Method("getTabs", "client → extension", Asked, Tabs),
         Method("createTab", "client → extension", CreateTab, CreatedTab),

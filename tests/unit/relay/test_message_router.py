@@ -212,6 +212,22 @@ def test_a_question_goes_to_the_asker_and_its_answer_back_to_the_extension(talk:
     assert talk.to_browser() == [{"jsonrpc": "2.0", "id": "ext:1", "result": {"action": "decline"}}]
 
 
+def test_calls_of_an_offer_reach_its_client_until_the_offer_ends(talk: Conversation) -> None:
+    talk.client("ab-1", id=40, method="browser/offerTools", params={})
+    talk.to_browser()
+    params = {"name": "orders.search", "args": {}}
+    for number in (1, 2):
+        call = {"id": f"ext:{number}", "method": "browser/offeredCall", "for": "ab-1:1", "params": params}
+        talk.browser(**call)
+    assert [(call["id"], call["for"]) for call in talk.to("ab-1")] == [("ext:1", 40), ("ext:2", 40)]
+    talk.client("ab-1", id="ext:1", result={"text": "2 orders"})
+    assert talk.to_browser() == [{"jsonrpc": "2.0", "id": "ext:1", "result": {"text": "2 orders"}}]
+    talk.client("ab-1", method="browser/cancel", params={"id": 40})
+    talk.client("ab-1", id="ext:2", result={"text": "late"})
+    cancel = {"jsonrpc": "2.0", "method": "browser/cancel", "params": {"id": "ab-1:1"}}
+    assert talk.to_browser() == [cancel]
+
+
 def test_a_question_for_an_asker_that_is_gone_is_answered_at_once(talk: Conversation) -> None:
     talk.browser(
         **{"id": "ext:1", "method": "browser/pageRequest", "for": "ab-1:1", "params": {"method": "x"}}
