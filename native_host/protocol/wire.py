@@ -436,7 +436,7 @@ class LeftOutTool(Wire, kw_only=True):
     """Reason, for a log."""
 
 
-class Offered(Wire, kw_only=True):
+class OfferState(Wire, kw_only=True):
     """State of a `browser/offerTools`: sent after the offer, and whenever it changes."""
 
     active: bool
@@ -844,7 +844,7 @@ METHODS: dict[str, Method] = {
         Method("browser/resourceUpdated", "extension → asker", ResourceUpdated),
         Method("browser/elicitConfirmation", "extension → asker", ElicitConfirmation, Anything),
         Method("browser/pageRequest", "extension → asker", PageRequest, Anything),
-        Method("browser/offered", "extension → asker", Offered),
+        Method("browser/offered", "extension → asker", OfferState),
         Method("browser/offeredCall", "extension → asker", OfferedCall, OfferedResult),
         Method("browser/cancelled", "extension → asker", CancelledRequest),
         Method("browser/executeTool", "client → extension", ExecuteTool, Executed),
