@@ -31,6 +31,11 @@ var PageBounds = (() => {
   const REQUESTS_PER_SECOND = 8;
   /** Requests of a document, or of a server in an iframe, that may be open: a call may have fewer. */
   const OPEN_REQUESTS = 8;
+  /** Running calls of a document of tools that clients offer to it. */
+  const OFFERED_CALLS = 32;
+  const OFFERED_CALLS_PER_SECOND = 32;
+  /** Of the arguments of such a call. */
+  const OFFERED_ARGS_BYTES = MIB;
   const ELICITATION_MESSAGE_BYTES = 2 * 1024;
   const ELICITATION_SCHEMA_BYTES = 64 * 1024;
   const ELICITATION_URL_BYTES = 8 * 1024;
@@ -211,6 +216,33 @@ var PageBounds = (() => {
     }
   }
 
+  /** Calls of a document of tools that clients offer to it: they must not occupy the client. */
+  class CallLimits {
+    #running = 0;
+    #pace = new Pace(OFFERED_CALLS_PER_SECOND);
+
+    /**
+     * Count a call, unless it must not run. `end` follows each one that is counted.
+     *
+     * @param {unknown} args
+     * @returns {string} reason why it must not run; empty: it may
+     */
+    begin(args) {
+      if (this.#running >= OFFERED_CALLS) return `A page may have ${OFFERED_CALLS} running calls of such tools.`;
+      if (args !== undefined && jsonBytes(args) > OFFERED_ARGS_BYTES) {
+        return `The arguments of such a tool may have ${OFFERED_ARGS_BYTES} bytes.`;
+      }
+      if (!this.#pace.allows({})) return `A page may call such tools ${OFFERED_CALLS_PER_SECOND} times a second.`;
+      this.#running += 1;
+      return "";
+    }
+
+    /** A call has ended. */
+    end() {
+      this.#running -= 1;
+    }
+  }
+
   return Object.freeze({
     FRAME_OFFER_BYTES,
     ENTRY_BYTES,
@@ -231,6 +263,7 @@ var PageBounds = (() => {
     isRequestId,
     randomUuid,
     Pace,
+    CallLimits,
   });
 })();
 globalThis.PageBounds = PageBounds;

@@ -31,7 +31,7 @@ const NOBODY_TO_ASK = { error: { code: GONE, message: "The caller of the page's 
 class PageProxy {
   #closed = new AbortController();
   #iframe = new IframeCarrier({
-    onAsked: oneAtATime(async () => this.#foundByParent()),
+    onAsked: oneAtATime(async () => void this.#foundByParent()),
     onPost: (payload) => this.#post({ type: "to-server", payload }),
   });
   #iframes = new IframeHost(
@@ -51,6 +51,7 @@ class PageProxy {
       onQuestion: (question, cancelled) => this.#asked(question, cancelled),
     },
     this.#iframe,
+    (message) => this.#post(message),
     this.#closed.signal,
   );
   /** @type {chrome.runtime.Port | null} */
@@ -212,7 +213,7 @@ class PageProxy {
     this.#failures += 1;
   }
 
-  /** Ends running calls and open questions: their client is gone. */
+  /** Ends running calls, open questions and offers: their client is gone. */
   #hangUp() {
     this.#port = null;
     this.#isKnown = false;
@@ -223,6 +224,7 @@ class PageProxy {
     for (const resolve of this.#questions.values()) resolve(NOBODY_TO_ASK);
     this.#questions.clear();
     for (const uri of [...this.#watched.keys()]) this.#unwatch(uri);
+    this.#sources.offered.withdrawAll();
   }
 
   /** The user has come back to the page: the worker may look for a host again. */
@@ -254,6 +256,12 @@ class PageProxy {
         return this.#cancel(message.requestId);
       case "question-answer":
         return this.#replied(message);
+      case "offer-tools":
+        return this.#sources.offered.offer(message);
+      case "withdraw-tools":
+        return this.#sources.offered.withdraw(message.server);
+      case "offered-result":
+        return this.#sources.offered.settle(message);
       case "frame-nonce":
         return this.#iframe.introduce(message.nonce);
       case "frame-hosted":
@@ -370,12 +378,13 @@ class PageProxy {
     }
   }
 
-  /** @param {FrameMessage} message */
+  /** @param {FrameMessage} message @returns {boolean} false: the worker is gone */
   #post(message) {
     try {
       this.#port?.postMessage(message);
+      return this.#port !== null;
     } catch {
-      // Orphaned, or the worker is gone: onDisconnect says the rest.
+      return false; // orphaned, or the worker is gone: onDisconnect says the rest
     }
   }
 }

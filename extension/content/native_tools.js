@@ -4,9 +4,11 @@
  *
  * @typedef {{ name: string, title?: string, description: string, inputSchema?: object | string,
  *   annotations?: object, origin: string, window: Window }} RegisteredTool
+ * @typedef {(args: unknown, client?: { signal?: AbortSignal }) => Promise<string>} ToolFunction
  * @typedef {EventTarget & { getTools(): Promise<RegisteredTool[]>,
- *   executeTool(tool: RegisteredTool, args: unknown, options: { signal: AbortSignal }): Promise<string | null>
- *   }} ModelContext
+ *   executeTool(tool: RegisteredTool, args: unknown, options: { signal: AbortSignal }): Promise<string | null>,
+ *   registerTool(tool: { name: string, description: string, execute: ToolFunction }, options: { signal: AbortSignal }):
+ *     Promise<void> | void }} ModelContext
  */
 
 /** The page went away under a running call. */

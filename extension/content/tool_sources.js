@@ -1,7 +1,8 @@
 /**
  * What this document offers. All its tools, from its three sources, each name once: described and run by the page's
  * MCP-B server where it has the name, else by the browser (exceptions: `#findServer`). A polyfill is looked at only
- * where there is nothing else. Its prompts, resource templates and resources, which page servers alone have.
+ * where there is nothing else. Tools that clients offer to it are not its own. Its prompts, resource templates and
+ * resources, which page servers alone have.
  *
  * @typedef {import("../worker/wire.js").Tool} Tool
  * @typedef {{ tools: Tool[], prompts?: object[], resourceTemplates?: object[], resources?: object[],
@@ -26,13 +27,19 @@ class ToolSources {
   /**
    * @param {{ onOffer: (offer: Offer) => void } & Said} events
    * @param {IframeCarrier} iframe to a server that answers the parent window alone
+   * @param {(message: import("../worker/document.js").FrameMessage) => boolean} send to the worker; false: it is gone
    * @param {AbortSignal} closed hear nothing more
    */
-  constructor({ onOffer, ...said }, iframe, closed) {
+  constructor({ onOffer, ...said }, iframe, send, closed) {
     this.onOffer = onOffer;
     this.closed = closed;
     this.onNative = oneAtATime(() => this.#readAndOffer());
     this.native = new NativeTools(this.onNative, closed);
+    this.offered = new OfferedTools(this.native.context, {
+      send,
+      isOfServer: (name) => this.servers.some((server) => server.entry("tools", name)),
+      onRejected: this.onNative,
+    });
     this.tabServer = this.#transport(new WindowCarrier(TAB_CHANNEL), said);
     this.servers = [this.tabServer, this.#transport(iframe, said)];
     this.polyfill = this.native.context ? null : this.#transport(new PolyfillCarrier(), said);
@@ -64,6 +71,7 @@ class ToolSources {
    * @throws {Error} the tool's or the page's
    */
   async call(name, args, { signal, onSubmit, onProgress }) {
+    if (this.offered.hides(name, this.offered.time)) throw new NotOfferedError(`${name} is not a tool of the page.`);
     const server = this.#findServer(name);
     if (server) {
       const execute = async () => resultOfMcp(await server.call(name, args, { signal, ...(onProgress && { onProgress }) }));
@@ -118,7 +126,7 @@ class ToolSources {
    * @returns {TabTransport | undefined}
    */
   #findServer(name) {
-    const server = this.servers.find((each) => each.entry("tools", name));
+    const server = this.offered.knows(name) ? undefined : this.servers.find((each) => each.entry("tools", name));
     if (!server || !this.#listedNatively.has(name)) return server;
     if (server !== this.tabServer || !server.connected || this.native.isForm(name)) return undefined;
     return this.native.speaksJson || isRegisteredWithServer(server.entry("tools", name)) ? server : undefined;
@@ -157,7 +165,9 @@ class ToolSources {
 
   /** The browser's list is read anew each time: it decides who runs what the others describe. */
   async #readAndOffer() {
-    this.#listedNatively = new Map((await this.native.list()).map((tool) => [tool.name, tool]));
+    const { time } = this.offered;
+    const tools = (await this.native.list()).filter(({ name }) => !this.offered.hides(name, time));
+    this.#listedNatively = new Map(tools.map((tool) => [tool.name, tool]));
     this.#offer();
   }
 
@@ -173,7 +183,7 @@ class ToolSources {
     const polyfilled = server ? [] : (this.polyfill?.entries("tools") ?? []);
     const listed = {
       tools: firstOfEach("name", [
-        ...this.servers.map((each) => each.entries("tools")),
+        ...this.servers.map((each) => each.entries("tools").filter(({ name }) => !this.offered.knows(name))),
         [...this.#listedNatively.values()],
         polyfilled,
       ]),

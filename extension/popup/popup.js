@@ -354,12 +354,13 @@ function approvalItem(approval) {
  * @returns {Item[]}
  */
 function offerItems(frames) {
-  return frames.map(({ origin, allowed, tools, notice, use }, index) => {
+  return frames.map(({ origin, allowed, tools, remote, notice, use }, index) => {
     const key = `${origin} ${frames.slice(0, index).filter((frame) => frame.origin === origin).length}`;
     const names = tools.map(({ name, via }) => `${name} (${via ?? "unknown"})`).join(", ") || "none";
     const control = origin === "null" ? null : useChoice(key, origin, use);
-    const limits = [allowed ? "" : "Not in your list of sites", notice].filter(Boolean);
-    return { key, name: origin, facts: [names, ...limits].join(". "), control };
+    const offered = remote.map((each) => `${each.server} (${each.tools})`).join(", ");
+    const limits = [allowed ? "" : "Not in your list of sites", offered && `Offered to it: ${offered}`, notice];
+    return { key, name: origin, facts: [names, ...limits.filter(Boolean)].join(". "), control };
   });
 }
 

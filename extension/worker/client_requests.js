@@ -1,4 +1,4 @@
-/** Requests to the client of a call, with their deadlines. */
+/** Requests to the client of a request, with their deadlines. */
 
 import { Code, notification, WireError } from "./wire.js";
 
@@ -22,13 +22,13 @@ export class Questions {
    *
    * @param {Link} link
    * @param {string} request its id
-   * @param {{ method: string, params: object }} question
+   * @param {{ method: string, params: object, isTimed?: boolean }} question `isTimed`: the client has QUESTION_SECONDS
    * @param {{ over: AbortSignal, cancelled: AbortSignal }} signals `over`: the request has ended, and the question
    *   with it; `cancelled`: the page does not need the answer any more
    * @returns {Promise<any>} the result
    * @throws {WireError} it was answered with an error, or not at all
    */
-  async ask(link, request, { method, params }, { over, cancelled }) {
+  async ask(link, request, { method, params, isTimed = true }, { over, cancelled }) {
     const id = `ext:${(this.#asked += 1)}`;
     const open = this.#openOn(link);
     /** @type {PromiseWithResolvers<any>} */
@@ -40,7 +40,7 @@ export class Questions {
     };
     const late = () => stop(unanswered(Code.TIMED_OUT, `The client did not answer within ${QUESTION_SECONDS} s.`));
     const withdrawn = () => stop(unanswered(Code.GONE, "The request was cancelled."));
-    const timer = setTimeout(late, QUESTION_SECONDS * 1000);
+    const timer = isTimed ? setTimeout(late, QUESTION_SECONDS * 1000) : undefined;
     over.addEventListener("abort", ended);
     cancelled.addEventListener("abort", withdrawn);
     open.set(id, { resolve, reject });

@@ -3,6 +3,7 @@
 import { checkShown, checkUrl, mine, present, sessionsOf } from "./tab_access.js";
 import { devtoolsCommands } from "./devtools_commands.js";
 import { LoadError, navigation, whereabouts } from "./navigation.js";
+import { readTools } from "./offers/offered_tool.js";
 import { flag, integer, invalid, object, optionalText, text, texts } from "./params.js";
 import { pause } from "./pauses.js";
 import { closingOf } from "./session_ends.js";
@@ -93,6 +94,7 @@ function working(browser) {
     "browser/executeTool": (params, asked) => executeTool(frames, params, asked),
     "browser/mcp": (params, asked) => askServer(frames, params, asked),
     "browser/watchResource": (params, asked) => watchResource(frames, params, asked),
+    "browser/offerTools": (params, asked) => offerTools(frames, params, asked),
     getTabs: async () => ({ tabs: await tabs.all() }),
     createTab: (params, asked) => createTab(browser, params, asked),
     activateTab: async (params, asked) => {
@@ -168,6 +170,24 @@ function watchResource(frames, params, { id, signal, notify }) {
       signal,
       onActive: () => notify("browser/watching", {}),
       onUpdated: (uri) => notify("browser/resourceUpdated", { uri }),
+    },
+  );
+}
+
+/**
+ * @param {Frames} frames
+ * @param {any} params
+ * @param {Asked} asked
+ */
+function offerTools(frames, params, { id, signal, notify, ask }) {
+  const offer = { server: text(params, "server"), ...readTools(params.tools) };
+  return frames.offerTools(
+    { ...documentAddress(params), ...offer },
+    {
+      connection: connectionOf(id),
+      signal,
+      onState: (state) => notify("browser/offered", state),
+      call: (name, args, cancelled) => ask("browser/offeredCall", { name, args }, cancelled, false),
     },
   );
 }

@@ -34,7 +34,8 @@
  * @typedef {{ type: "from-child", nonce: string, payload: any }} FromChildMessage
  * @typedef {ToolsMessage | ResultMessage | FailureMessage | SubmittedMessage | ProgressMessage | WatchMessage
  *   | PageNotificationMessage | VisibleMessage | QuestionMessage | QuestionCancelledMessage | FindParentMessage
- *   | ChildMessage | ToServerMessage | FromChildMessage } FrameMessage
+ *   | ChildMessage | ToServerMessage | FromChildMessage | OfferedMessage | RejectedMessage | OfferedCallMessage
+ *   | CallCancelledMessage } FrameMessage the last four: offers/tool_offers.js
  * @typedef {{ type: "execute-tool", requestId: string, toolName: string, args: any, wantsProgress: boolean }
  *   } ExecuteMessage worker → content script
  * @typedef {{ type: "ask-server", requestId: string, method: string, params: any, wantsProgress: boolean }
@@ -48,8 +49,9 @@
  * @typedef {{ type: "frame-hosted", hosted: boolean }} HostedMessage the parent's script speaks to our server for us
  * @typedef {{ type: "to-child", nonce: string, origin: string, payload: any }} ToChildMessage
  * @typedef {{ type: "from-server", payload: any }} FromServerMessage
- * @typedef {ExecuteMessage | AskMessage | WatchCommand | CancelMessage | StatusMessage | AnswerMessage | NonceMessage | HostedMessage
- *   | ToChildMessage | FromServerMessage} WorkerMessage
+ * @typedef {ExecuteMessage | AskMessage | WatchCommand | CancelMessage | StatusMessage | AnswerMessage | NonceMessage
+ *   | HostedMessage | ToChildMessage | FromServerMessage | OfferMessage | WithdrawMessage | CallResultMessage
+ *   } WorkerMessage the last three: offers/tool_offers.js
  * A content script without a port also listens for `{ type: "dial" }` sent to its tab.
  */
 
@@ -57,12 +59,15 @@ import { waitSubmissionOutcome } from "./form_submission.js";
 import { isTooLarge } from "./host_connection.js";
 import { PageRequests } from "./page_requests.js";
 import { ResourceWatches } from "./resource_watches.js";
+import { ToolOffers } from "./offers/tool_offers.js";
 import { fitLabel, fitOffer } from "./tool_list.js";
 import { Code, cut, jsonBytes, URL_BYTES, WireError } from "./wire.js";
 
 const { isObject } = PageBounds;
 
 /**
+ * @import { CallCancelledMessage, CallResultMessage, OfferedCallMessage, OfferedMessage, OfferMessage,
+ *   RejectedMessage, WithdrawMessage } from "./offers/tool_offers.js"
  * @import { SendRequest } from "./page_requests.js"
  * @import { Lists, Via } from "./wire.js"
  * @typedef {Lists & { via: Record<string, Via>, serverInfo?: object, capabilities?: object, notice?: string }} Offer
@@ -115,9 +120,11 @@ export class Frame {
    * @param {chrome.runtime.Port} port
    * @param {number} tabId
    * @param {chrome.runtime.MessageSender} sender
+   * @param {() => void} offersChanged called when `offers.shown` has changed
    */
-  constructor(port, tabId, sender) {
+  constructor(port, tabId, sender, offersChanged) {
     this.port = port;
+    this.offers = new ToolOffers((message) => this.post(message), offersChanged);
     this.tabId = tabId;
     this.frameId = sender.frameId ?? 0;
     this.documentId = sender.documentId ?? crypto.randomUUID();
@@ -141,14 +148,22 @@ export class Frame {
   }
 
   /** Whether its list has a tool. @param {string} toolName */
-  offers(toolName) {
+  hasTool(toolName) {
     return this.tools.some((tool) => tool.name === toolName);
   }
 
-  /** Take a whole list of tools. @param {ToolsMessage} message */
-  list({ via, leftOut, delegated, ...given }) {
+  /**
+   * Take a whole list of tools.
+   *
+   * @param {ToolsMessage} message
+   * @param {(name: string) => boolean} isOffered whether a client has offered a tool of this name to the page
+   */
+  list({ via: givenVia, leftOut, delegated, ...given }, isOffered) {
     this.delegated = delegated === true;
-    const fit = fitOffer(/** @type {Record<string, unknown>} */ (given), isObject(via) ? via : {}, leftOut);
+    const via = isObject(givenVia) ? givenVia : {};
+    const isRelayed = (/** @type {any} */ tool) => isOffered(tool?.name) && via[tool.name] !== "webmcp";
+    const tools = Array.isArray(given.tools) ? given.tools.filter((tool) => !isRelayed(tool)) : [];
+    const fit = fitOffer({ .../** @type {Record<string, unknown>} */ (given), tools }, via, leftOut);
     const [serverInfo, capabilities] = [fitLabel(given.serverInfo), fitLabel(given.capabilities)];
     this.via = fit.via;
     this.offer = {
@@ -303,13 +318,20 @@ export class Frame {
     this.watches.endAll();
   }
 
-  /** Say something that may get lost. @param {WorkerMessage} message */
+  /**
+   * Say something that may get lost.
+   *
+   * @param {WorkerMessage} message
+   * @returns {boolean} false: it is too large
+   */
   post(message) {
     try {
       this.port.postMessage(message);
-    } catch {
-      // The only way this fails: the document is gone. Its onDisconnect follows.
+    } catch (error) {
+      // Otherwise the document is gone. Its onDisconnect follows.
+      return !isTooLarge(error);
     }
+    return true;
   }
 
   /**

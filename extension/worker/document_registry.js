@@ -9,12 +9,14 @@ import { ALL_BYTES, AnnouncementQuota, TAB_BYTES } from "./announcement_quota.js
 import { failure, Frame, refusal } from "./document.js";
 import { Iframes } from "./iframe_servers.js";
 import { noAccess } from "./host_permissions.js";
+import { OfferedNames } from "./offers/offered_names.js";
 import { onPortEnd } from "./port_end.js";
 import { Code, cut, notification, WireError } from "./wire.js";
 
 /**
  * @typedef {{ tabId: number, frameId: number, documentId: string }} FrameAddress
  * @import { Watcher } from "./resource_watches.js"
+ * @import { GivenOffer, Offerer } from "./offers/tool_offers.js"
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./document.js"
  * @import { Link } from "./host_connection.js"
  * @import { OpenedSites } from "./opened_sites.js"
@@ -25,6 +27,8 @@ import { Code, cut, notification, WireError } from "./wire.js";
  * @import { Tabs } from "./tabs.js"
  */
 
+/** Why an offered tool is left out. */
+const PAGE_HAS_NAME = "The page has a tool of this name.";
 /** Of a name, in the popup. */
 const SHOWN_BYTES = 256;
 
@@ -42,6 +46,7 @@ export class Frames {
   /** @type {Map<string, Frame>} by tab and frame */
   #frames = new Map();
   #room = new AnnouncementQuota();
+  #offeredNames = new OfferedNames();
   #iframes = new Iframes(
     (tabId, documentId) => this.#ofDocument(tabId, documentId),
     (tabId, frameId) => this.#frames.get(`${tabId}:${frameId}`),
@@ -72,7 +77,7 @@ export class Frames {
   accept(port) {
     const tabId = port.sender?.tab?.id;
     if (!port.sender || tabId === undefined) return port.disconnect();
-    const frame = new Frame(port, tabId, port.sender);
+    const frame = new Frame(port, tabId, port.sender, () => this.host.changed());
     this.#replace(frame);
     port.onMessage.addListener((message) => this.#received(frame, message));
     onPortEnd(port, () => this.#left(frame));
@@ -98,7 +103,20 @@ export class Frames {
     for (const frame of this.#frames.values()) {
       if (this.#withoutAccess(frame)) frame.abandonCalls(noAccess(frame.origin, { handed: true }));
     }
+    this.endForbiddenOffers();
     this.announceAgain();
+  }
+
+  /** End the offers of tools to documents that no client may use any more. */
+  endForbiddenOffers() {
+    for (const frame of this.#frames.values()) {
+      try {
+        this.#checkSites(frame);
+      } catch (error) {
+        if (!(error instanceof WireError)) throw error;
+        frame.offers.endAll(error);
+      }
+    }
   }
 
   /** Whether the host is missing has changed. */
@@ -117,12 +135,13 @@ export class Frames {
   ofTab(tabId) {
     return [...this.#frames.values()]
       .filter((frame) => frame.tabId === tabId && frame.offer)
-      .map(({ origin, tools, via, offer, crowdedOut }) => ({
+      .map(({ origin, tools, via, offer, offers, crowdedOut }) => ({
         origin: cut(origin, SHOWN_BYTES),
         notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
         allowed: this.origins.allow(origin),
         use: this.consent.uses.of(origin),
         tools: crowdedOut ? [] : tools.map(({ name }) => ({ name: cut(name, SHOWN_BYTES), via: via.get(name) })),
+        remote: offers.shown.map(({ server, tools: count }) => ({ server: cut(server, SHOWN_BYTES), tools: count })),
       }));
   }
 
@@ -137,7 +156,7 @@ export class Frames {
    */
   execute(call, asked) {
     const frame = this.#usable(call);
-    if (!frame.offers(call.toolName)) {
+    if (!frame.hasTool(call.toolName)) {
       const what = `The page does not offer ${call.toolName} any more. List the tools again.`;
       throw refusal(Code.NO_LONGER_OFFERED, what);
     }
@@ -169,28 +188,67 @@ export class Frames {
   }
 
   /**
-   * The document that a request names, if a client may use it now.
+   * Offer tools to a document.
+   *
+   * @param {FrameAddress & GivenOffer} offered
+   * @param {Offerer} offerer
+   * @returns {Promise<{}>} at the end of the offer
+   * @throws {WireError}
+   */
+  offerTools({ server, tools, leftOut, ...address }, offerer) {
+    const frame = this.#present(address);
+    const taken = new Set(this.#framesOfPage(frame).flatMap((each) => each.tools.map(({ name }) => name)));
+    const [known, free] = [tools.filter(({ name }) => taken.has(name)), tools.filter(({ name }) => !taken.has(name))];
+    const left = [...leftOut, ...known.map(({ name }) => ({ name, why: PAGE_HAS_NAME }))];
+    const ended = frame.offers.offer({ server, tools: free, leftOut: left }, offerer);
+    this.#offeredNames.add(frame, free);
+    return ended;
+  }
+
+  /** Frames of the same origin in the tab, which see each other's tools. @param {Frame} frame */
+  #framesOfPage({ tabId, origin }) {
+    return [...this.#frames.values()].filter((each) => each.tabId === tabId && each.origin === origin);
+  }
+
+  /**
+   * The document that a request names, if a client may use its tools now.
    *
    * @param {FrameAddress} address
    * @returns {Frame}
    */
-  #usable({ tabId, frameId, documentId }) {
-    if (!this.tabs.get(tabId)) throw refusal(Code.NO_SUCH_TAB, `There is no tab ${tabId} any more.`);
-    const frame = this.#frames.get(`${tabId}:${frameId}`);
-    if (frame?.documentId !== documentId) {
-      throw refusal(Code.NAVIGATED, "The page that offered this tool is not there any more. List the tools again.");
-    }
-    if (!this.origins.allow(frame.origin)) {
-      throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
-    }
-    for (const site of this.#sites(frame)) this.siteAccess.check(site);
+  #usable(address) {
+    const frame = this.#present(address);
     for (const site of this.#sites(frame)) {
-      this.pauses.checkSite(site);
       if (this.consent.uses.of(site) === "off") {
         throw refusal(Code.NOT_ALLOWED, `The user has turned off the page tools of ${site} in the popup.`);
       }
     }
     return frame;
+  }
+
+  /**
+   * The document that a request names, if a client may use it now.
+   *
+   * @param {FrameAddress} address
+   * @returns {Frame}
+   */
+  #present({ tabId, frameId, documentId }) {
+    if (!this.tabs.get(tabId)) throw refusal(Code.NO_SUCH_TAB, `There is no tab ${tabId} any more.`);
+    const frame = this.#frames.get(`${tabId}:${frameId}`);
+    if (frame?.documentId !== documentId) {
+      throw refusal(Code.NAVIGATED, "The page that offered this tool is not there any more. List the tools again.");
+    }
+    this.#checkSites(frame);
+    return frame;
+  }
+
+  /** @param {Frame} frame @throws {WireError} no client may use it now */
+  #checkSites(frame) {
+    if (!this.origins.allow(frame.origin)) {
+      throw refusal(Code.NOT_ALLOWED, `The extension's list of allowed origins does not name ${frame.origin}.`);
+    }
+    for (const site of this.#sites(frame)) this.siteAccess.check(site);
+    for (const site of this.#sites(frame)) this.pauses.checkSite(site);
   }
 
   /**
@@ -208,6 +266,7 @@ export class Frames {
     if (!before) return;
     if (before.documentId === frame.documentId) frame.announced = before.announced;
     before.abandonCalls();
+    before.offers.endAll();
     this.#iframes.left(before);
     before.port.disconnect();
   }
@@ -231,9 +290,11 @@ export class Frames {
   /** @param {Frame} frame */
   #left(frame) {
     frame.abandonCalls();
+    frame.offers.endAll();
     this.#iframes.left(frame);
     if (this.#frames.get(frame.key) !== frame) return;
     this.#frames.delete(frame.key);
+    if (this.#framesOfPage(frame).length === 0) this.#offeredNames.forget(frame);
     this.#withdraw(frame);
   }
 
@@ -245,7 +306,7 @@ export class Frames {
     switch (message?.type) {
       case "register-tools":
       case "tools-updated":
-        frame.list(message);
+        frame.list(message, (name) => this.#offeredNames.has(frame, name));
         this.host.wanted();
         return void this.#announceWithTab(frame);
       case "tool-result":
@@ -262,6 +323,14 @@ export class Frames {
         return frame.watches.updated(String(message.uri), message.watched);
       case "resource-unwatched":
         return frame.watches.ended(message.uri);
+      case "tools-offered":
+        return frame.offers.registered(message);
+      case "tools-rejected":
+        return frame.offers.rejected(message, failure(message.error));
+      case "offered-call":
+        return void frame.offers.call(message);
+      case "offered-call-cancelled":
+        return frame.offers.cancel(message);
       case "page-notification":
         return this.#notify(frame, message);
       case "page-question":

@@ -10,14 +10,15 @@ import { Code, notification, WireError } from "./wire.js";
  * @import { Link } from "./host_connection.js"
  * @import { Questions } from "./client_requests.js"
  * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void,
- *   ask: (method: string, params: object, cancelled: AbortSignal) => Promise<any> }} Asked `notify` and `ask` speak to
- *   the asker alone; `signal` fires when it is over, however it ended
+ *   ask: (method: string, params: object, cancelled: AbortSignal, isTimed?: boolean) => Promise<any> }} Asked `notify`
+ *   and `ask` speak to the asker alone; `isTimed` is false where the client sets the time limit; `signal` fires when it
+ *   is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
  * @typedef {{ tabId: number | undefined, session: string }} Running `session`: empty if the request names none
  */
 
-/** Requests that only wait for news: they last as long as their client. */
-const WATCHES = new Set(["browser/approvals", "browser/watchResource", "subscribeCDP"]);
+/** Requests that only wait for events: they last as long as their client. */
+const WATCHES = new Set(["browser/approvals", "browser/offerTools", "browser/watchResource", "subscribeCDP"]);
 
 export class Calls {
   /** @type {WeakMap<Link, Map<string | number, AbortController>>} */
@@ -84,8 +85,9 @@ export class Calls {
     const notify = (/** @type {string} */ name, /** @type {object} */ about) => {
       if (!signal.aborted) post(link, { ...notification(name, about), for: id });
     };
-    const ask = (/** @type {string} */ name, /** @type {object} */ about, /** @type {AbortSignal} */ cancelled) =>
-      this.questions.ask(link, id, { method: name, params: about }, { over: signal, cancelled });
+    /** @type {Asked["ask"]} */
+    const ask = (name, about, cancelled, isTimed) =>
+      this.questions.ask(link, id, { method: name, params: about, isTimed }, { over: signal, cancelled });
     try {
       return { result: await Promise.race([command(params, { id, signal, notify, ask }), givenUp(signal)]) };
     } catch (error) {

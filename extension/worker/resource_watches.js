@@ -4,6 +4,7 @@
  */
 
 import "../content/resource_updates.js";
+import { ConnectionQuota } from "./connection_quota.js";
 import { Code, WireError } from "./wire.js";
 
 /**
@@ -17,10 +18,9 @@ import { Code, WireError } from "./wire.js";
 const MAX_URIS = 64;
 /** Watches of a client's connection, in all documents: half of the 256 requests that may be in flight. */
 const MAX_WATCHES = 128;
+const quota = new ConnectionQuota(MAX_WATCHES);
 
 export class ResourceWatches {
-  /** By connection: watches of all documents. @type {Map<string, number>} */
-  static #counts = new Map();
   /** By URI. @type {Map<string, Watched>} */
   #watched = new Map();
 
@@ -48,7 +48,7 @@ export class ResourceWatches {
     /** @type {Watch} */
     const watch = { ...watcher, updates, end: (error) => (error ? reject(error) : resolve({})) };
     watched.watches.add(watch);
-    count(ResourceWatches.#counts, watcher.connection, 1);
+    quota.take(watcher.connection);
     if (watched.isActive) watcher.onActive();
     watcher.signal.addEventListener("abort", () => this.#forget(uri, watched, watch));
     return promise;
@@ -91,7 +91,7 @@ export class ResourceWatches {
     if (!this.#watched.has(uri) && this.#watched.size >= MAX_URIS) {
       throw tooMany(`${MAX_URIS} resources of this page are watched, which is the limit. End one of these watches.`);
     }
-    if ((ResourceWatches.#counts.get(connection) ?? 0) >= MAX_WATCHES) {
+    if (quota.isFull(connection)) {
       throw tooMany(`This client watches ${MAX_WATCHES} resources, which is the limit. End one of its watches.`);
     }
   }
@@ -115,18 +115,11 @@ export class ResourceWatches {
   /** Its request is over. @param {string} uri @param {Watched} watched @param {Watch} watch */
   #forget(uri, watched, watch) {
     if (!watched.watches.delete(watch)) return;
-    count(ResourceWatches.#counts, watch.connection, -1);
+    quota.release(watch.connection);
     if (watched.watches.size > 0 || this.#watched.get(uri) !== watched) return;
     this.#watched.delete(uri);
     this.tell("unwatch-resource", uri);
   }
-}
-
-/** @param {Map<string, number>} counts @param {string} key @param {1 | -1} by */
-function count(counts, key, by) {
-  const now = (counts.get(key) ?? 0) + by;
-  if (now > 0) counts.set(key, now);
-  else counts.delete(key);
 }
 
 /** @param {string} message */

@@ -52,6 +52,7 @@ const owners = new TabOwners();
 const origins = new Origins();
 const handovers = new Handovers();
 const pauses = new Pauses(() => {
+  frames.endForbiddenOffers();
   void siteRules.refresh();
   show();
 });
@@ -216,6 +217,12 @@ function accessChanged() {
   show();
 }
 
+/** The user or the administrator has changed the list of allowed origins. */
+function originsChanged() {
+  frames.endForbiddenOffers();
+  frames.announceAgain();
+}
+
 /** End the sessions that no client has named for a minute. */
 async function endUnnamed() {
   await loaded;
@@ -242,7 +249,7 @@ chrome.alarms.onAlarm.addListener(({ name }) => {
 void chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
 chrome.storage.onChanged.addListener((changes, area) => {
   if (LABEL_KEY in changes) void native.greetAgain();
-  if (area !== "session" && ALLOWED_ORIGINS in changes) void origins.load().then(() => frames.announceAgain());
+  if (area !== "session" && ALLOWED_ORIGINS in changes) void origins.load().then(() => originsChanged());
 });
 
 chrome.tabs.onCreated.addListener((tab) => void tabs.refresh(tab.id ?? chrome.tabs.TAB_ID_NONE));

@@ -377,7 +377,7 @@ class TestModules:
         kept, notice, taken = modules.evaluate("""load("document.js").then(({ Frame }) => {
             const frame = new Frame({}, 1, {});
             const tools = Array.from({ length: 3000 }, (_, n) => ({ name: `t${n}` }));
-            frame.list({ tools, via: {}, leftOut: {} });
+            frame.list({ tools, via: {}, leftOut: {} }, () => false);
             return [frame.tools.length, frame.offer.notice, frame.bytes];
         })""")
         assert kept == 1024
