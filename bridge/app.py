@@ -36,7 +36,7 @@ from bridge.state.audit_log import AuditLog
 from bridge.state.pauses_file import PausesFile
 from bridge.state.profiles_file import ProfilesFile, ProfileSync
 from bridge.state.server_record import ServeRecord, find_own_server, publish_record
-from bridge.state.site_approvals import Approvals, ApprovalsOf
+from bridge.state.site_approvals import Approvals, ApprovalsError, ApprovalsOf
 from bridge.state.tool_cache import SqliteToolStore
 from native_host.ipc import endpoint
 from native_host.protocol import wire
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.holder_processes import HolderProcesses
     from bridge.links.remote_provider import RemoteProvider
+    from bridge.links.tool_offers import ToolOffers
     from native_host.existing_channel.published_socket import Publication
 
 _QUIET_S = 3.0
@@ -94,7 +95,7 @@ class RemoteServers:
         self.provider: RemoteProvider | None = None
         self.settings: Sequence[RemoteSettings] = ()
         self._router = router
-        self._policy = policy
+        self.policy = policy
         self._nursery = nursery
         self._list_s = list_s
 
@@ -115,7 +116,7 @@ class RemoteServers:
         services = HubServices(
             router.changes,
             router.registry,
-            self._policy,
+            self.policy,
             router.page_requests,
             router.page_log,
             max_name=lambda: router.prompt_catalog.max_name,
@@ -345,7 +346,7 @@ async def _open_hub_of_one(
                 top.start_soon(hub.pauses.run)
                 top.start_soon(_watch_configuration(hub, audit, config, adapt).run)
                 top.start_soon(_publish_approvals, hub)
-                top.start_soon(_publish_remotes, hub)
+                top.start_soon(_serve_remotes, hub)
                 yield hub, speaking
             top.cancel_scope.cancel()
 
@@ -475,10 +476,42 @@ async def speak_mcp(
             await hub.router.release(session)
 
 
-async def _publish_remotes(hub: Hub) -> None:
-    """Publish the state of remote servers for `mcpb status`, once there is one. Runs until cancelled."""
+async def _serve_remotes(hub: Hub) -> None:
+    """Offer tools of remote servers to pages, and publish their state, once there is a server."""
     while not (provider := hub.remotes.provider):
         await hub.router.changes.wait()
+    offers = _make_offers(hub, provider)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(offers.run)
+        nursery.start_soon(_publish_remotes, hub, provider, offers)
+
+
+def _make_offers(hub: Hub, provider: RemoteProvider) -> ToolOffers:
+    # A bridge without remote servers never imports this module.
+    from bridge.links.tool_offers import OfferServices, ToolOffers  # noqa: PLC0415
+
+    router, approvals = hub.router, Approvals(_state_directory())
+
+    def read_granted() -> frozenset[tuple[str, str]]:
+        try:
+            return approvals.read_offerings()
+        except ApprovalsError:
+            return frozenset()  # `mcpb doctor` and the status page report it
+
+    services = OfferServices(
+        router.changes,
+        router.registry,
+        hub.remotes.policy,
+        hub.links,
+        provider,
+        read_granted,
+        router.run_for_page,
+    )
+    return ToolOffers(services)
+
+
+async def _publish_remotes(hub: Hub, provider: RemoteProvider, offers: ToolOffers) -> None:
+    """Publish the state of remote servers for `mcpb status`. Runs until cancelled."""
     # A bridge without remote servers never imports these modules.
     from bridge.diagnostics.remote_status import make_record  # noqa: PLC0415
     from bridge.state.remote_records import publish_remote  # noqa: PLC0415
@@ -487,7 +520,8 @@ async def _publish_remotes(hub: Hub) -> None:
     try:
         with publish_remote(_state_directory(), os.getpid()) as publish:
             while True:
-                records = [make_record(*server) for server in provider.servers()]
+                states = offers.states()
+                records = [make_record(*server, states) for server in provider.servers()]
                 if records != published:
                     publish(records)
                     published = records
@@ -588,7 +622,7 @@ async def _serve_http(config: Config, on_ready: Callable[[str, Path | None], Non
                 reload = _watch_configuration(hub, audit, config, _with_http_limits)
                 top.start_soon(reload.run)
                 top.start_soon(_publish_approvals, hub)
-                top.start_soon(_publish_remotes, hub)
+                top.start_soon(_serve_remotes, hub)
                 tell_hosts = _combine_sessions(hub.set_sessions)
                 channel_front = ChannelServer(hub.router, hub.links, tell_hosts("channel"), device)
                 watching = StatusUpdates(

@@ -5,8 +5,8 @@ It joins config.toml with the records of running bridges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bridge.config.remote_settings import RemoteSettings
 from bridge.links.configured_remote import find_unauthorized_remedy
@@ -14,7 +14,7 @@ from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteState
 from bridge.links.remote_problem import Cause
 from bridge.state.audit_log import format_time
-from bridge.state.remote_records import BridgeRecord, RemoteRecord
+from bridge.state.remote_records import BridgeRecord, OfferRecord, RemoteRecord
 from native_host.protocol.untrusted_text import (
     MAX_NOTICE_CHARS,
     MAX_ORIGIN_CHARS,
@@ -22,10 +22,15 @@ from native_host.protocol.untrusted_text import (
     single_line,
 )
 
+if TYPE_CHECKING:
+    from bridge.links.tool_offers import OfferStatus
+
 OFF = "off"
 """State of a server that is not enabled."""
 UNUSED = "unused"
 """State of a server that no running client is connected to."""
+_MAX_ORIGINS = 8
+"""Origins with offers that a server's record has."""
 _BEST_FIRST = ("ready", "unreachable", "failed", "connecting")
 
 
@@ -38,8 +43,10 @@ def describe_remote(
         yield _describe(settings, found if settings.enabled else [])
 
 
-def make_record(name: str, state: RemoteState, lists: RemoteLists) -> RemoteRecord:
-    """Return the record of a server that this process is connected to."""
+def make_record(
+    name: str, state: RemoteState, lists: RemoteLists, offers: Iterable[OfferStatus] = ()
+) -> RemoteRecord:
+    """Return the record of a server that this process is connected to; `offers` are those of all servers."""
     return RemoteRecord(
         name=name,
         state=state.state,
@@ -54,7 +61,22 @@ def make_record(name: str, state: RemoteState, lists: RemoteLists) -> RemoteReco
         synced_at=state.last_sync,
         error=state.last_error,
         cause=str(state.cause or ""),
+        offers=_count_offers(offer for offer in offers if offer.server == name),
     )
+
+
+def _count_offers(offers: Iterable[OfferStatus]) -> tuple[OfferRecord, ...]:
+    """Return a record for each origin."""
+    found: dict[str, OfferRecord] = {}
+    for offer in offers:
+        known = found.get(offer.origin) or OfferRecord(single_line(offer.origin, MAX_ORIGIN_CHARS))
+        found[offer.origin] = OfferRecord(
+            known.origin,
+            known.pages + offer.is_active,
+            max(known.tools, offer.tools),
+            known.problem or offer.problem,
+        )
+    return tuple(found.values())[:_MAX_ORIGINS]
 
 
 def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[str, Any]:
@@ -81,9 +103,22 @@ def _describe(settings: RemoteSettings, found: Sequence[RemoteRecord]) -> dict[s
         "prompts": best.prompts,
         "leftOut": best.left_out,
         "syncedAt": "" if best.synced_at is None else format_time(best.synced_at),
+        "offers": list(_merge_offers(found)),
         "cause": worst.cause,
         "error": single_line(error, MAX_NOTICE_CHARS),
     }
+
+
+def _merge_offers(found: Sequence[RemoteRecord]) -> Iterator[dict[str, Any]]:
+    """Describe what each origin has, through whichever bridge."""
+    for origin in dict.fromkeys(offer.origin for record in found for offer in record.offers):
+        offers = [offer for record in found for offer in record.offers if offer.origin == origin]
+        yield {
+            "origin": single_line(origin, MAX_ORIGIN_CHARS),
+            "pages": sum(offer.pages for offer in offers),
+            "tools": max(offer.tools for offer in offers),
+            "problem": single_line(next((it.problem for it in offers if it.problem), ""), MAX_NOTICE_CHARS),
+        }
 
 
 def _rank(record: RemoteRecord) -> tuple[int, float]:
@@ -101,7 +136,18 @@ def format_remote(server: Mapping[str, Any]) -> str:
     revision = f"MCP {server['revision']} over {server['transport']}" if server["revision"] else ""
     synced = f"read at {server['syncedAt'][11:16]} UTC" if server["syncedAt"] else ""
     error = f"{server['cause']}: {server['error']}" if server["error"] else ""
-    return " · ".join(filter(None, [format_offers(server), left_out, revision, synced, clients, error]))
+    pages = map(_format_pages, server["offers"])
+    parts = [format_offers(server), left_out, revision, synced, clients, *pages, error]
+    return " · ".join(filter(None, parts))
+
+
+def _format_pages(offer: Mapping[str, Any]) -> str:
+    """Format what pages of an origin have; empty while no page of it has anything."""
+    if not offer["pages"]:
+        return f"not offered to {offer['origin']}: {offer['problem']}" if offer["problem"] else ""
+    count, tools = offer["pages"], offer["tools"]
+    pages = f"{count} page{'' if count == 1 else 's'}"
+    return f"{tools} tool{'' if tools == 1 else 's'} offered to {pages} of {offer['origin']}"
 
 
 def format_offers(offers: Mapping[str, Any]) -> str:

@@ -28,9 +28,10 @@ class Site(msgspec.Struct, frozen=True):
 
 NOWHERE = Site()
 CallKind = Literal[
-    "tool", "resource", "subscription", "prompt", "completion", "sampling", "roots", "elicitation"
+    "tool", "resource", "subscription", "prompt", "completion", "sampling", "roots", "elicitation", "offered"
 ]
-"""What a call was for; the last three are requests of a page to the client."""
+"""What a call was for. `sampling`, `roots` and `elicitation` are requests of a page to the client.
+`offered` is a page's call of a remote server's tool: the page's origin is its client."""
 
 
 class FinishedCall(msgspec.Struct, frozen=True):

@@ -641,6 +641,22 @@ class Router:
             raise outcome
         return outcome.result if isinstance(outcome, PageResult) else outcome
 
+    async def run_for_page(self, run: Run, session: Session, name: str, arguments: Arguments) -> None:
+        """Run a page's call of an offered tool: counted and recorded like a call of a client.
+
+        Raises:
+            CallError: the page has exceeded its rate limit, or `run` has raised it.
+        """
+
+        def begin_call(on_finished: OnFinished[Outcome]) -> Operation:
+            return self._begin_provided(
+                run, session, name, arguments, on_finished, NO_OBSERVER, kind="offered"
+            )
+
+        outcome = await wait_outcome(begin_call)
+        if isinstance(outcome, Exception):
+            raise outcome
+
     def _begin_provided(
         self,
         run: Run,

@@ -73,6 +73,11 @@ OnRequest = Callable[[ServerRequest], Awaitable[bytes]]
 
 It is cancelled when the call ends, and after SERVER_REQUEST_S.
 """
+OnOfferedCall = Callable[[wire.OfferedCall], Awaitable[bytes]]
+"""Runs a page's call of an offered tool; returns a wire.OfferedResult as JSON, or raises a CallError.
+
+It is cancelled when the page cancels the call, and when the offer ends.
+"""
 HOPS = "dev.mcpb/hops"
 """Member of `_meta`: number of mcpb bridges that a request, or an entry of a list, has passed."""
 MAX_ROOTS = 64
@@ -87,6 +92,14 @@ async def reject_request(request: ServerRequest) -> bytes:
     raise AssertionError("each request needs a capability")
 
 
+class OfferObserver(msgspec.Struct, frozen=True):
+    """Callbacks of an offer of tools to a page."""
+
+    on_offered: Callable[[wire.OfferState], None]
+    """Receives its state. It does not raise."""
+    on_call: OnOfferedCall
+
+
 class CallObserver(msgspec.Struct, frozen=True):
     """Callbacks of one request, for messages that precede its response."""
 
@@ -97,6 +110,7 @@ class CallObserver(msgspec.Struct, frozen=True):
     on_elicited: OnElicited | None = None
     on_event: OnEvent | None = None
     on_watch: OnWatch | None = None
+    offer: OfferObserver | None = None
     log: LogRecipient | None = None
     """Receives what the page logs while it has the request."""
     hops: int = 0

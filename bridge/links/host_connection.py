@@ -34,9 +34,10 @@ from native_host.system.problem import Problem
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
 
-_SERVER_REQUESTS: dict[str, type[ServerRequest]] = {
+_SERVER_REQUESTS: dict[str, type[ServerRequest | wire.OfferedCall]] = {
     "browser/elicitConfirmation": wire.ElicitConfirmation,
     "browser/pageRequest": wire.PageRequest,
+    "browser/offeredCall": wire.OfferedCall,
 }
 
 _log = logging.getLogger(__name__)
@@ -311,7 +312,7 @@ def _check_size(what: str, size: int, *, handed: bool) -> None:
         raise CallError(Code.TOO_LARGE, detail, handed=handed)
 
 
-def _read_server_request(message: Envelope) -> ServerRequest:
+def _read_server_request(message: Envelope) -> ServerRequest | wire.OfferedCall:
     params = _SERVER_REQUESTS.get(message.method)
     if params is None:
         text = f"{message.method} is not known to mcpb {__version__}"

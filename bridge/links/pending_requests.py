@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -16,12 +18,14 @@ import trio
 from bridge.errors import CallError
 from bridge.hub.operation import OnFinished
 from bridge.hub.server_request import SERVER_REQUEST_S, ServerRequest
-from bridge.hub.transport import CallObserver, OnRequest
+from bridge.hub.transport import CallObserver
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
 MAX_OPEN = 4
 """Server requests of one call that may be open at once."""
+MAX_OFFERED_CALLS = 32
+"""Calls of the tools of one offer that may run at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,8 @@ class PendingRequest(ABC):
                 self.cancel_server_request(msgspec.json.encode(params.id))
             case wire.Watching() | wire.ResourceUpdated():
                 self.pass_watch_news(params)
+            case wire.OfferState() if self._observer.offer:
+                self._observer.offer.on_offered(params)
 
     def report_progress(self, progress: wire.Progress) -> None:
         """Report progress and restart the timeout."""
@@ -105,21 +111,34 @@ class PendingRequest(ABC):
         if self._observer.on_watch:
             self._observer.on_watch(news)
 
-    def open_server_request(self, raw_id: bytes, request: ServerRequest) -> OpenServerRequest:
+    def open_server_request(
+        self, raw_id: bytes, request: ServerRequest | wire.OfferedCall
+    ) -> OpenServerRequest:
         """Open a request to the client; the timeout is suspended while any is open.
 
         Raises:
-            CallError: too many are open.
+            CallError: too many are open, or a tool is called and this request offers none.
         """
+        opened, most = self._prepare_server_request(request)
         wanted = [each for each in self._server_requests.values() if not each.is_withdrawn]
-        if len(wanted) >= MAX_OPEN or raw_id in self._server_requests:
-            text = f"{MAX_OPEN} requests of this call are open: ask again when one is answered"
+        if len(wanted) >= most or raw_id in self._server_requests:
+            text = f"{most} requests of this call are open: ask again when one is answered"
             raise CallError(Code.RATE_LIMITED, text, handed=False)
         if not self._server_requests:
             self._left_s, self.deadline = self.deadline - trio.current_time(), math.inf
-        opened = OpenServerRequest(self._observer.on_request, request)
         self._server_requests[raw_id] = opened
         return opened
+
+    def _prepare_server_request(
+        self, request: ServerRequest | wire.OfferedCall
+    ) -> tuple[OpenServerRequest, int]:
+        """Return a request that is to be opened, and how many of its kind may be open."""
+        if not isinstance(request, wire.OfferedCall):
+            return OpenServerRequest(partial(self._observer.on_request, request), SERVER_REQUEST_S), MAX_OPEN
+        if self._observer.offer is None:
+            raise CallError(Code.METHOD_NOT_FOUND, "this request offers no tools", handed=False)
+        # The remote server's own timeout ends the call.
+        return OpenServerRequest(partial(self._observer.offer.on_call, request), math.inf), MAX_OFFERED_CALLS
 
     async def answer_server_request(self, raw_id: bytes, opened: OpenServerRequest) -> bytes:
         """Send an open request to the client and return its result (JSON).
@@ -128,9 +147,9 @@ class PendingRequest(ABC):
             CallError: there is no result. `handed` is true if the user may have been asked.
         """
         try:
-            with opened.scope, trio.move_on_after(SERVER_REQUEST_S):
+            with opened.scope, trio.move_on_after(opened.timeout_s):
                 await trio.lowlevel.checkpoint()  # it may have been cancelled before this task began
-                return await opened.on_request(opened.request)
+                return await opened.answer()
         except CallError:
             raise
         except Exception:  # noqa: BLE001  (the link has other calls to serve)
@@ -144,7 +163,7 @@ class PendingRequest(ABC):
         if opened.scope.cancelled_caught:
             what = "the page has cancelled it" if opened.is_withdrawn else "the call that asked has ended"
             raise CallError(Code.GONE, what, handed=True)
-        text = f"the client did not answer within {SERVER_REQUEST_S:g} s"
+        text = f"the client did not answer within {opened.timeout_s:g} s"
         raise CallError(Code.TIMED_OUT, text, handed=True)
 
     def cancel_server_request(self, raw_id: bytes) -> None:
@@ -157,9 +176,10 @@ class PendingRequest(ABC):
 class OpenServerRequest:
     """A request to the client that is open."""
 
-    def __init__(self, on_request: OnRequest, request: ServerRequest) -> None:
-        self.on_request = on_request
-        self.request = request
+    def __init__(self, answer: Callable[[], Awaitable[bytes]], timeout_s: float) -> None:
+        self.answer = answer
+        """Returns its result, or raises a CallError."""
+        self.timeout_s = timeout_s
         self.scope = trio.CancelScope()
         self.is_withdrawn = False
         """True if the page has cancelled it."""

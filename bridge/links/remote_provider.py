@@ -46,7 +46,7 @@ from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteServer, RemoteState
 from bridge.links.remote_names import PREFIX, parse_uri, prompt_prefix, tool_prefix
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem, RemoteReportedError
-from bridge.links.remote_tools import RemoteTool, make_tools, origin_of
+from bridge.links.remote_tools import RemoteTool, Tools, make_tools, origin_of
 from native_host.protocol import wire
 from native_host.protocol.untrusted_text import MAX_TITLE_CHARS, quote, single_line
 from native_host.protocol.wire import Code
@@ -93,6 +93,12 @@ class ServedRemote(NamedTuple):
 
 Watched = dict[str, dict[Callable[[], None], None]]
 """By own URI of a resource: what is called when it has changed."""
+class OfferingServer(NamedTuple):
+    """A server and its tools, for offers to pages."""
+
+    settings: RemoteSettings
+    tools: Tools
+    server: RemoteServer
 
 
 class _Remote:
@@ -205,6 +211,11 @@ class RemoteProvider(NoProvider):
             ServedRemote(remote.settings.name, remote.server.state, remote.server.lists)
             for remote in self._remotes.values()
         ]
+
+    def offering_servers(self) -> list[OfferingServer]:
+        """Return the servers with their present tools."""
+        self._use_max_name()
+        return [OfferingServer(it.settings, it.tools, it.server) for it in self._remotes.values()]
 
     async def run_forever(self) -> None:
         """Connect the servers, and connect them again. Runs until cancelled."""

@@ -16,8 +16,19 @@ import msgspec
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import hold_file, prepare_directory, read_held, rewrite
 
-_MAX_BYTES = 64 * 1024
+_MAX_BYTES = 256 * 1024
 """32 servers with the longest texts take half of it."""
+
+
+class OfferRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tools of a server that pages of an origin have."""
+
+    origin: str
+    pages: int = 0
+    """Documents that have them through this bridge."""
+    tools: int = 0
+    problem: str = ""
+    """Why a document does not have them."""
 
 
 class RemoteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +52,7 @@ class RemoteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str = ""
     """The last error."""
     cause: str = ""
+    offers: tuple[OfferRecord, ...] = ()
 
 
 class BridgeRecord(msgspec.Struct, frozen=True):

@@ -134,6 +134,19 @@ class Approvals:
             if each.is_current(now)
         ]
 
+    def read_offerings(self) -> frozenset[tuple[str, str]]:
+        """Return the origins whose pages get tools of remote servers, each with the server's name.
+
+        Raises:
+            ApprovalsError: the file cannot be used.
+        """
+        return frozenset(
+            (each.origin, word.removeprefix(OFFERING))
+            for each in self.read_all()
+            for word in each.approval.granted_actions
+            if word.startswith(OFFERING) and not each.approval.only_client
+        )
+
     def grant(
         self, sites: Iterable[str], words: Iterable[str], *, client: str = "", lasts_s: float | None = None
     ) -> None:

@@ -26,6 +26,7 @@ from bridge.hub.page_tool import read_tools
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLinked
 from bridge.state.audit_log import AuditLog
+from bridge.state.remote_records import BridgeRecord, OfferRecord, RemoteRecord
 from bridge.state.server_record import ServeRecord
 from bridge.state.tool_cache import SqliteToolStore
 from fake_transport import PlayedTransport, host_hello, one_page, tab, tools
@@ -40,6 +41,7 @@ from native_host.protocol.wire import EXTENSION_ID
 
 _SHOP = "https://shop.example"
 _ORDERS = RemoteSettings(name="orders", url="https://orders.example/mcp")
+_READY = RemoteRecord(name="orders", state="ready", offers=(OfferRecord(origin="https://app.example"),))
 _SESSION = Session("5e551011", client=wire.ClientInfo(name="Claude Code", version="2.1"))
 
 
@@ -191,7 +193,7 @@ async def make_status_documents(home: Path) -> list[Any]:
             [server],
             rules=Rules("digest", "", "text"),
             page_requests=[{}],
-            remote=list(describe_remote([_ORDERS], [])),
+            remote=list(describe_remote([_ORDERS], [BridgeRecord(1, (_READY,))])),
         )
         states = [local, local._replace(channels=[channel], rules=None)]
         return [make_status(router, NoProblems(), state) for state in states]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.config.remote_settings import RemoteSettings
-from bridge.diagnostics.remote_status import describe_remote
-from bridge.state.remote_records import BridgeRecord, RemoteRecord
+from bridge.diagnostics.remote_status import describe_remote, format_remote, make_record
+from bridge.links.remote_lists import RemoteLists
+from bridge.links.remote_mcp import RemoteState
+from bridge.links.tool_offers import OfferStatus
+from bridge.state.remote_records import BridgeRecord, OfferRecord, RemoteRecord
 
 ORDERS = RemoteSettings(name="orders", url="https://orders.example/mcp?key=canary")
 NOTES = RemoteSettings(name="notes", command="npx", args=("canary",))
@@ -53,3 +56,34 @@ def test_a_401_names_what_the_user_does() -> None:
     assert "remote login orders" in describe((rejected,))["error"]
     commanded = RemoteSettings(name="orders", url="https://orders.example/mcp", header_command=("vault",))
     assert "header_command" in describe((rejected,), settings=commanded)["error"]
+APP, SHOP = "https://app.example", "https://shop.example"
+
+
+def test_offers_are_counted_by_origin() -> None:
+    states = [
+        OfferStatus("orders", APP, True, 3, ""),
+        OfferStatus("orders", APP, True, 3, ""),
+        OfferStatus("orders", APP, False, 0, ""),
+        OfferStatus("orders", SHOP, False, 0, "no WebMCP"),
+        OfferStatus("notes", APP, True, 9, ""),
+    ]
+    record = make_record("orders", RemoteState(), RemoteLists(), states)
+    assert record.offers == (OfferRecord(APP, 2, 3), OfferRecord(SHOP, problem="no WebMCP"))
+
+
+def test_the_pages_of_all_bridges_are_shown_and_a_problem_where_none_has_the_tools() -> None:
+    waiting = RemoteRecord(name="orders", state="ready", offers=(OfferRecord(APP), OfferRecord(SHOP)))
+    offering = RemoteRecord(
+        name="orders",
+        state="ready",
+        tools=3,
+        offers=(OfferRecord(APP, 1, 3, "not ready"), OfferRecord(SHOP, problem="no WebMCP")),
+    )
+    found = describe((waiting,), (offering,))
+    assert found["offers"] == [
+        {"origin": APP, "pages": 1, "tools": 3, "problem": "not ready"},
+        {"origin": SHOP, "pages": 0, "tools": 0, "problem": "no WebMCP"},
+    ]
+    shown = f"3 tools offered to 1 page of {APP} · not offered to {SHOP}: no WebMCP"
+    assert shown in format_remote(found)
+    assert "offered to" not in format_remote(describe((READY,)))

@@ -3,14 +3,15 @@
 import math
 from typing import NoReturn
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
-from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.links.pending_requests import Deadlines, PendingRequest
+from bridge.hub.transport import NO_OBSERVER, CallObserver, OfferObserver, OnOfferedCall
+from bridge.links.pending_requests import MAX_OFFERED_CALLS, Deadlines, PendingRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 
@@ -24,6 +25,10 @@ async def think(_asked: ServerRequest) -> bytes:
 
 
 async def forget(_asked: ServerRequest) -> NoReturn:
+    await trio.sleep_forever()
+
+
+async def forget_call(_call: wire.OfferedCall) -> NoReturn:
     await trio.sleep_forever()
 
 
@@ -136,3 +141,78 @@ async def test_a_question_that_nobody_answers_ends_in_time_and_its_call_goes_on(
     assert asked.deadline == pytest.approx(trio.current_time() + TIMEOUT_S)
     assert (caught.value.code, caught.value.handed) == (Code.TIMED_OUT, True)
     assert caught.value.detail == "the client did not answer within 120 s"
+
+
+# ── Calls of offered tools ──────────────────────────────────────────────────────────────────────────────────
+
+
+CALL = wire.OfferedCall(name="orders.search", args=msgspec.Raw(b"{}"))
+
+
+async def call_tool(offer: PendingRequest, raw_id: bytes) -> bytes:
+    return await offer.answer_server_request(raw_id, offer.open_server_request(raw_id, CALL))
+
+
+def offer_with(on_call: OnOfferedCall, deadlines: Deadlines) -> Asked:
+    observer = CallObserver(offer=OfferObserver(lambda _: None, on_call))
+    return Asked(deadlines, observer, timeout_s=math.inf)
+
+
+async def test_a_call_of_an_offered_tool_has_no_time_limit_of_its_own(
+    deadlines: Deadlines, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def work(call: wire.OfferedCall) -> bytes:
+        await trio.sleep(10 * SERVER_REQUEST_S)
+        return call.name.encode()
+
+    assert await call_tool(offer_with(work, deadlines), b"1") == b"orders.search"
+
+
+async def test_a_request_that_offers_no_tools_gets_no_calls(deadlines: Deadlines) -> None:
+    with pytest.raises(CallError) as rejected:
+        await call_tool(Asked(deadlines), b"1")
+    assert rejected.value.code == Code.METHOD_NOT_FOUND
+
+
+async def test_an_offer_answers_no_questions_of_pages(deadlines: Deadlines) -> None:
+    async def work(_call: wire.OfferedCall) -> bytes:
+        raise AssertionError
+
+    with pytest.raises(CallError) as rejected:
+        await put(offer_with(work, deadlines))
+    assert rejected.value.code == Code.METHOD_NOT_FOUND
+
+
+async def test_calls_of_an_offer_end_with_it_or_when_the_page_cancels_them(
+    deadlines: Deadlines, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    ended: list[tuple[bytes, int]] = []
+    offer = offer_with(forget_call, deadlines)
+
+    async def call(raw_id: bytes) -> None:
+        try:
+            await call_tool(offer, raw_id)
+        except CallError as error:
+            ended.append((raw_id, error.code))
+
+    for number in range(MAX_OFFERED_CALLS + 1):
+        nursery.start_soon(call, b'"%d"' % number)
+    await trio.testing.wait_all_tasks_blocked()
+    ((too_many, code),) = ended
+    assert code == Code.RATE_LIMITED
+    cancelled = "1" if too_many == b'"0"' else "0"
+    offer.handle_notification(wire.CancelledRequest(id=cancelled))
+    await trio.testing.wait_all_tasks_blocked()
+    assert ended[1:] == [(msgspec.json.encode(cancelled), Code.GONE)]
+    offer.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(ended) == MAX_OFFERED_CALLS + 1
+
+
+async def test_the_state_of_an_offer_is_passed_on(deadlines: Deadlines) -> None:
+    states: list[wire.OfferState] = []
+    offer = Asked(deadlines, CallObserver(offer=OfferObserver(states.append, forget_call)))
+    state = wire.OfferState(active=True, names=["orders.search"])
+    offer.handle_notification(state)
+    Asked(deadlines).handle_notification(state)
+    assert states == [state]
