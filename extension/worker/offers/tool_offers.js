@@ -14,8 +14,9 @@ import { Code, cut, WireError } from "../wire.js";
  *   call: (name: string, args: unknown, cancelled: AbortSignal) => Promise<any> }} Offerer `signal`: the offer is over;
  *   `call`: runs a tool at the client
  * @typedef {{ server: string, tools: OfferedTool[], leftOut: LeftOutTool[] }} GivenOffer
- * @typedef {Offerer & GivenOffer & { id: number, names: string[], calls: number, end: (error?: WireError) => void
- *   }} Offer `names`: tools that are registered; `calls`: how many run
+ * @typedef {Offerer & GivenOffer & { id: number, isReported: boolean, names: string[], calls: number,
+ *   end: (error?: WireError) => void }} Offer `isReported`: the content script has answered; `names`: tools that are
+ *   registered; `calls`: how many run
  * @typedef {{ type: "tools-offered", server: string, offerId: number, names: string[], leftOut: LeftOutTool[]
  *   }} OfferedMessage content script → worker
  * @typedef {{ type: "tools-rejected", server: string, offerId: number,
@@ -82,7 +83,7 @@ export class ToolOffers {
     /** @type {PromiseWithResolvers<{}>} */
     const { promise, resolve, reject } = Promise.withResolvers();
     const end = (/** @type {WireError | undefined} */ error) => (error ? reject(error) : resolve({}));
-    const offer = { ...given, ...offerer, id: (this.#offered += 1), names: [], calls: 0, end };
+    const offer = { ...given, ...offerer, id: (this.#offered += 1), isReported: false, names: [], calls: 0, end };
     this.#queues.set(given.server, queue);
     offer.signal.addEventListener("abort", () => this.#forget(offer));
     if (index < 0) {
@@ -98,7 +99,7 @@ export class ToolOffers {
 
   /** The content script has registered what it can. @param {OfferedMessage} message */
   registered({ server, offerId, names, leftOut }) {
-    const offer = this.#active(server, offerId);
+    const offer = this.#takeReported(server, offerId);
     if (!offer) return;
     const [own, reported] = [namesOf(offer.tools), new Set(listOf(names))];
     const reasons = new Map(listOf(leftOut).map((each) => [each?.name, cut(String(each?.why), REASON_BYTES)]));
@@ -111,7 +112,7 @@ export class ToolOffers {
 
   /** The document cannot have these tools. @param {RejectedMessage} message @param {WireError} error */
   rejected({ server, offerId }, error) {
-    this.#active(server, offerId)?.end(error); // its signal fires next
+    this.#takeReported(server, offerId)?.end(error); // its signal fires next
   }
 
   /** Run a page's call at the client of the active offer. @param {OfferedCallMessage} message */
@@ -174,10 +175,12 @@ export class ToolOffers {
     this.post({ type: "offered-result", callId, message: TOO_LARGE });
   }
 
-  /** @param {string} server @param {number} offerId */
-  #active(server, offerId) {
+  /** The active offer that a content script reports about, which it does once. @param {string} server @param {number} id */
+  #takeReported(server, id) {
     const offer = this.#queues.get(server)?.[0];
-    return offer?.id === offerId ? offer : undefined;
+    if (offer?.id !== id || offer.isReported) return undefined;
+    offer.isReported = true;
+    return offer;
   }
 
   /** @param {Offer} offer */

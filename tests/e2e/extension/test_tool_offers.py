@@ -141,6 +141,7 @@ async def until_listed(page: Page, *names: str) -> None:
 async def test_a_page_has_the_offered_tools_and_gets_the_client_s_text(
     chain: Chain, client: Offering, page: Page
 ) -> None:
+    assert "browser/offerTools" in client.hello["capabilities"]["commands"]
     document = await client.until_page("plain.html")
     state = await client.offer(40, document, SEARCH, {**COUNT, "url": "https://secret.example"})
     assert state == {"active": True, "names": ["orders.search", "orders.count"], "leftOut": []}
@@ -553,18 +554,37 @@ async def test_a_worker_that_goes_away_rejects_running_calls_with_a_sentence(pla
     assert other == "No such order."
 
 
+PLAYED_OFFER = """import("/worker/offers/tool_offers.js").then(({ ToolOffers }) => {
+    globalThis.posted = [];
+    globalThis.states = [];
+    globalThis.cancelled = [];
+    globalThis.offers = new ToolOffers((message) => posted.push(message) > 0, () => {});
+    const call = (name, args, signal) => new Promise((resolve) =>
+        signal.addEventListener("abort", () => resolve(cancelled.push(name))));
+    void offers.offer({ server: "orders", tools: [{ name: "a", description: "x" }], leftOut: [] },
+        { connection: "1", signal: new AbortController().signal, call,
+            onState: (state) => states.push(state) });
+    globalThis.message = { server: "orders", offerId: posted[0].offerId };
+})"""
+
+
 async def test_a_call_that_the_page_cancels_is_cancelled_at_the_client(played: Page) -> None:
-    cancelled, message = await played.evaluate("""import("/worker/offers/tool_offers.js").then(
-        async ({ ToolOffers }) => {
-            const posted = [], cancelled = [];
-            const offers = new ToolOffers((message) => posted.push(message) > 0, () => {});
-            const call = (name, args, signal) => new Promise((resolve) =>
-                signal.addEventListener("abort", () => resolve(cancelled.push(name))));
-            void offers.offer({ server: "orders", tools: [{ name: "a", description: "x" }], leftOut: [] },
-                { connection: "1", signal: new AbortController().signal, onState: () => {}, call });
-            const called = offers.call({ callId: "7", server: "orders", name: "a", args: {} });
-            offers.cancel({ callId: "7" });
-            await called;
-            return [cancelled, posted.at(-1).type];
-        })""")
+    await played.evaluate(PLAYED_OFFER)
+    cancelled, message = await played.evaluate("""(async () => {
+        const called = offers.call({ callId: "7", server: "orders", name: "a", args: {} });
+        offers.cancel({ callId: "7" });
+        await called;
+        return [cancelled, posted.at(-1).type];
+    })()""")
     assert (cancelled, message) == (["a"], "offered-result")
+
+
+async def test_a_content_script_reports_once_and_only_what_was_offered(played: Page) -> None:
+    await played.evaluate(PLAYED_OFFER)
+    states = await played.evaluate("""(() => {
+        offers.registered({ ...message, offerId: 9, names: ["a"], leftOut: [] });
+        offers.registered({ ...message, names: ["a", "other"], leftOut: [{ name: "x", why: 7 }, null] });
+        offers.registered({ ...message, names: [], leftOut: 7 });
+        return states;
+    })()""")
+    assert states == [{"active": True, "names": ["a"], "leftOut": []}]
