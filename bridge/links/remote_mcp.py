@@ -246,6 +246,7 @@ class RemoteServer:
     def make_error(self, problem: RemoteProblem) -> RemoteCallError:
         """Return the error of a request that cannot be sent, or has no response."""
         return RemoteCallError(self.options.name, problem, self.options.unauthorized_remedy)
+
     def mask_json(self, value: Any) -> Any:
         """Return a JSON value of the server without secrets; None if it cannot be read without them."""
         return self._secrets.mask_json(value)

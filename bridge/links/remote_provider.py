@@ -93,6 +93,8 @@ class ServedRemote(NamedTuple):
 
 Watched = dict[str, dict[Callable[[], None], None]]
 """By own URI of a resource: what is called when it has changed."""
+
+
 class OfferingServer(NamedTuple):
     """A server and its tools, for offers to pages."""
 

@@ -62,6 +62,8 @@ class _PageRequests(http.server.SimpleHTTPRequestHandler):
         self.send_header("Origin-Agent-Cluster", "?1")
         if self.path.endswith("?download"):
             self.send_header("Content-Disposition", "attachment")
+        if self.path.endswith("?sandboxed"):
+            self.send_header("Content-Security-Policy", "sandbox allow-scripts")
         super().end_headers()
 
     def translate_path(self, path: str) -> str:

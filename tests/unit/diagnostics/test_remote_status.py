@@ -56,6 +56,8 @@ def test_a_401_names_what_the_user_does() -> None:
     assert "remote login orders" in describe((rejected,))["error"]
     commanded = RemoteSettings(name="orders", url="https://orders.example/mcp", header_command=("vault",))
     assert "header_command" in describe((rejected,), settings=commanded)["error"]
+
+
 APP, SHOP = "https://app.example", "https://shop.example"
 
 
