@@ -167,4 +167,12 @@ def _redact_remote(server: RemoteReport, show: Show) -> RemoteReport:
         address=show(foreign_value(server.address)),
         server=show(foreign_value(server.server)),
         error=show(foreign_value(server.error)),
+        offers=tuple(
+            msgspec.structs.replace(
+                offer,
+                origin=show(Value(offer.origin, Privacy.ORIGIN)),
+                problem=show(foreign_value(offer.problem)),
+            )
+            for offer in server.offers
+        ),
     )

@@ -92,6 +92,15 @@ class FindingReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """True if `--fix` fixes it."""
 
 
+class OfferReport(msgspec.Struct, frozen=True):
+    """What pages of an origin have of a remote server."""
+
+    origin: str
+    pages: int
+    tools: int
+    problem: str
+
+
 class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A remote server, as running clients have it: see `remote_status.describe_remote`."""
 
@@ -109,6 +118,7 @@ class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     prompts: int
     left_out: int
     synced_at: str
+    offers: tuple[OfferReport, ...]
     cause: str
     error: str
 

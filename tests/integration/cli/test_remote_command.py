@@ -232,8 +232,8 @@ def test_a_token_that_is_missing_or_rejected_has_its_own_remedy(mcpb_home: Path,
         (missing,) = check(mcpb_home, url=url)["findings"]
         (rejected,) = check(mcpb_home, url=url, bearer_file=str(token))["findings"]
     assert "--bearer-file FILE" in added
-    assert "Set bearer_file" in missing["remedy"]
-    assert rejected["remedy"].startswith("The server rejects the token of bearer_file")
+    assert "remote login orders" in missing["remedy"]
+    assert rejected["remedy"] == "Renew the token of its bearer_file."
 
 
 @pytest.mark.parametrize(
