@@ -88,6 +88,8 @@ class PageProxy {
       return document.addEventListener("prerenderingchange", () => this.start(), { once: true });
     }
     hear(document, "visibilitychange", () => this.#visible());
+    // Chromium 150 may crash when a document is left that has tools (seen).
+    hear(window, "pagehide", () => this.#sources.offered.withdrawAll());
     hear(window, "pageshow", ({ persisted }) => persisted && this.#restored());
     onReopened.push(() => this.#closed.signal.aborted || this.#sources.reopened());
     chrome.runtime.onMessage.addListener((message) => {

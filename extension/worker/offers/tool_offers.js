@@ -138,7 +138,7 @@ export class ToolOffers {
   /** No client may offer the document anything any more. @param {WireError} [why] absent: the document is gone */
   endAll(why) {
     const offers = [...this.#replaced, ...[...this.#queues.values()].flat()];
-    for (const server of this.#queues.keys()) this.post({ type: "withdraw-tools", server });
+    if (why) for (const server of this.#queues.keys()) this.post({ type: "withdraw-tools", server });
     for (const queue of this.#queues.values()) for (const { connection } of queue) quota.release(connection);
     this.#queues.clear();
     this.#replaced.clear();

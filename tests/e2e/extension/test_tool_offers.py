@@ -107,7 +107,7 @@ async def offering(chain: Chain) -> AsyncIterator[Offering]:
 
 @pytest.fixture
 async def client(chain: Chain, browser: Chromium) -> AsyncIterator[Offering]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with offering(chain) as client:
             yield client
 
