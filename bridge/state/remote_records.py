@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from bridge.state.server_record import read_record
 from native_host.system.home_layout import StateLayout
-from native_host.system.private_files import hold_file, prepare_directory, read_held, rewrite
+from native_host.system.private_files import hold_file, prepare_directory, rewrite
 
 _MAX_BYTES = 256 * 1024
 """32 servers with the longest texts take half of it."""
@@ -86,24 +87,10 @@ def publish_remote(state: Path, pid: int) -> Iterator[Publish]:
 
 def read_records(state: Path) -> list[BridgeRecord]:
     """Return the records of all bridges that live, by process id."""
-    found = [
-        record for path in StateLayout(state).remote_records.existing() if (record := _read_record(path))
-    ]
+    paths = StateLayout(state).remote_records.existing()
+    found = [record for path in paths if (record := read_record(path, _MAX_BYTES, BridgeRecord))]
     return sorted(found, key=lambda record: record.pid)
 
 
 def _encode(pid: int, servers: Sequence[RemoteRecord]) -> bytes:
     return msgspec.json.encode(BridgeRecord(pid, tuple(servers)))
-
-
-def _read_record(path: Path) -> BridgeRecord | None:
-    file = read_held(path, _MAX_BYTES)
-    if file is None:
-        return None
-    if not file.is_held:
-        path.unlink(missing_ok=True)
-        return None
-    try:
-        return msgspec.json.decode(file.content, type=BridgeRecord)
-    except msgspec.DecodeError:  # it is being written; the next look reads it
-        return None

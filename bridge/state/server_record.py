@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from bridge.origins import OriginError, parse_address
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import hold_file, prepare_directory, read_held
+
+T = TypeVar("T")
 
 _MAX_BYTES = 4096
 _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
@@ -57,7 +60,9 @@ def find_running(state: Path) -> ServeRecord | None:
 def all_running(state: Path) -> list[ServeRecord]:
     """All servers that live, the latest first."""
     found = [
-        record for path in StateLayout(state).server_records.existing() if (record := _read_record(path))
+        record
+        for path in StateLayout(state).server_records.existing()
+        if (record := read_record(path, _MAX_BYTES, ServeRecord))
     ]
     return sorted(found, key=lambda record: record.started_at, reverse=True)
 
@@ -76,14 +81,21 @@ def find_own_server(state: Path, url: str) -> ServeRecord | None:
     return None
 
 
-def _read_record(path: Path) -> ServeRecord | None:
-    file = read_held(path, _MAX_BYTES)
+def read_record(path: Path, max_bytes: int, kind: type[T]) -> T | None:
+    """Return the record of a process that lives; remove that of another one.
+
+    Args:
+        path: a file that its process holds (`hold_file`).
+        max_bytes: of the file; a larger one is not read.
+        kind: type of the record.
+    """
+    file = read_held(path, max_bytes)
     if file is None:
         return None
     if not file.is_held:
         path.unlink(missing_ok=True)
         return None
     try:
-        return msgspec.json.decode(file.content, type=ServeRecord)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(file.content, type=kind)
+    except msgspec.DecodeError:  # it is being written; the next look reads it
         return None
