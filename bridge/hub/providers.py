@@ -230,6 +230,8 @@ class Providers:
     @property
     def version(self) -> object:
         """See `Provider`."""
+        if len(self._all) == 1:  # read for each list, and most bridges have one
+            return self._main.version
         return [provider.version for provider in self._all]
 
     def form_of(self, session: Session) -> ListForm:
