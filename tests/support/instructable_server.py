@@ -226,8 +226,8 @@ class Instructed:
         self.sessions: set[str] = set()
         """Ids of sessions of Streamable HTTP."""
         self.dropped: set[str] = set()
-        self.responses: list[trio.CancelScope] = []
-        """Responses under way."""
+        self.responses: set[trio.CancelScope] = set()
+        """Responses whose last part is not yet sent."""
         self._is_stdio = is_stdio
         self._channels: list[ServerSession] = []
         self._bus = InMemorySubscriptionBus()
@@ -266,7 +266,7 @@ class Instructed:
             self.dropped |= self.sessions
             self._channels.clear()
         if actions.drop_sessions or actions.end_streams:
-            for scope in self.responses:
+            for scope in list(self.responses):
                 scope.cancel()
         for event in [EVENTS[name] for name in actions.changed] + [
             ResourceUpdated(uri) for uri in actions.updated
@@ -389,7 +389,7 @@ class Recorder:
         headers = {name.decode(): text.decode("latin-1") for name, text in scope["headers"]}
         query = scope["query_string"].decode()
         request = RecordedRequest(scope["method"], scope["path"], headers, _decode(body), query)
-        log = self._instructed.log
+        log, responses = self._instructed.log, self._instructed.responses
         log.requests.append(request)
         log.touch()
         has_begun = trio.Event()
@@ -403,18 +403,21 @@ class Recorder:
 
         async def record(message: Message) -> None:
             self._record(request, message)
+            if request.end:
+                # hypercorn would not read the next request of the connection if it were cancelled now.
+                responses.discard(nursery.cancel_scope)
             await send(message)
             if message.get("body"):
                 has_begun.set()
 
         async with trio.open_nursery() as nursery:
-            self._instructed.responses.append(nursery.cancel_scope)
+            responses.add(nursery.cancel_scope)
             nursery.start_soon(watch)
             try:
                 ours = {"recorded": request, "has_begun": has_begun}
                 await self._app({**scope, **ours}, messages.receive, record)
             finally:
-                self._instructed.responses.remove(nursery.cancel_scope)
+                responses.discard(nursery.cancel_scope)
                 nursery.cancel_scope.cancel()
         log.end(request, "ended by the server")
 
