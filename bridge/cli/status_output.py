@@ -118,7 +118,7 @@ def _problem_lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"problem: {problem}"
     for note in found["notes"]:
         yield f"note: {' → '.join(filter(None, [note['text'], note['command']]))}"
-    yield from (line for line in found["missing"].splitlines() if line != found["obstacle"])
+    yield from (line for line in found["missing"].splitlines() if line not in found["verdict"])
     if not found["ready"]:
         yield f"Details: {format_command('doctor')}"
 

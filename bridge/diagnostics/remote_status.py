@@ -21,6 +21,8 @@ from native_host.protocol.untrusted_text import (
     MAX_TITLE_CHARS,
     single_line,
 )
+from native_host.system.problem import Problem
+from native_host.system.program_name import format_command
 
 if TYPE_CHECKING:
     from bridge.links.tool_offers import OfferStatus
@@ -124,6 +126,33 @@ def _merge_offers(found: Sequence[RemoteRecord]) -> Iterator[dict[str, Any]]:
 def _rank(record: RemoteRecord) -> tuple[int, float]:
     order = _BEST_FIRST.index(record.state) if record.state in _BEST_FIRST else len(_BEST_FIRST)
     return order, -(record.synced_at or 0.0)
+
+
+def summarize_remote(servers: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the enabled servers are connected, and what they offer; empty if none is in use.
+
+    An example is `1 of 2 remote servers (3 tools)`.
+    """
+    enabled = [server for server in servers if server["state"] != OFF]
+    if all(server["state"] == UNUSED for server in enabled):
+        return ""
+    ready = [server for server in enabled if server["state"] == "ready"]
+    count = f"{len(ready)} of {len(enabled)}" if len(ready) < len(enabled) else f"{len(enabled)}"
+    kinds = ("tools", "resources", "templates", "prompts")
+    offers = format_offers({kind: sum(server[kind] for server in ready) for kind in kinds})
+    text = f"{count} remote server{'' if len(enabled) == 1 else 's'}"
+    return f"{text} ({offers})" if offers else text
+
+
+def find_remote_obstacle(servers: Sequence[Mapping[str, Any]]) -> str:
+    """Return why clients have no remote server; empty if they have one, or none is enabled."""
+    states = {server["state"] for server in servers} - {OFF}
+    if not states or "ready" in states:
+        return ""
+    command = format_command("remote test")
+    if states == {UNUSED}:
+        return Problem(f"no running client uses a remote server (to test them, run: {command})", command)
+    return Problem(f"no remote server is connected (to find out why, run: {command})", command)
 
 
 def format_remote(server: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from bridge.diagnostics.browser_matching import (
     browsers_of,
     name_of_process,
 )
+from bridge.diagnostics.remote_status import find_remote_obstacle, summarize_remote
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
 from install.checks.other_hosts import WRAPPER_GONE, OtherHost
 from install.findings import (
@@ -207,10 +208,11 @@ def make_report(looked: Observations, show: Show = show_all) -> DoctorReport:
     judged = _judge(looked)
     browsers, findings = judged.browsers, judged.findings
     used = [channel for channel in looked.channels if looked.wants_channels and channel.is_usable]
+    servers = "" if find_remote_obstacle(looked.remote) else summarize_remote(looked.remote)
     is_fixing = looked.fixed is not None
     diagnosis = DoctorReport(
         healthy=not judged.faults,
-        verdict=_make_verdict(judged, used).render(show),
+        verdict=_make_verdict(judged, used, servers).render(show),
         is_fixing=is_fixing,
         fixed=tuple(done.render(show) for done in looked.fixed or ()),
         left=tuple(_remaining_faults(browsers, findings, looked.called, show)) if is_fixing else (),
@@ -522,19 +524,20 @@ def _format_count(count: int, what: str) -> str:
 # ── In one sentence ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_verdict(judged: _Judgement, channels: Sequence[Channel]) -> Message:
-    """Summarize the report; `channels` are usable and to be used."""
+def _make_verdict(judged: _Judgement, channels: Sequence[Channel], servers: str) -> Message:
+    """Summarize the report; `channels` are usable and to be used, `servers` counts remote servers."""
     browsers, faults = judged.browsers, judged.faults
     working = [browser for browser in browsers if browser.role == "connected"]
-    if not (working or channels or faults):
-        waiting = _waiting_message(judged.waiting)
+    waiting = _waiting_message(judged.waiting)
+    if not (working or channels or servers or faults):
         return Message(template="Nothing is wrong, but {waiting}", values={"waiting": waiting})
-    if not (working or channels):
+    if not (working or channels or servers):
         return _end_sentence("Broken: {fault}", fault=_blame_browser(faults[0]))
+    connections: list[Part] = [*map(_connected_message, working), *map(public_value, filter(None, [servers]))]
     parts = [
         (what, _join_messages(names, separator))
         for what, names, separator in (
-            ("Connected", [_connected_message(browser) for browser in working], ", "),
+            ("Connected", connections, ", "),
             ("Existing channel", [public_value(channel.title) for channel in channels], " and "),
         )
         if names
@@ -543,6 +546,8 @@ def _make_verdict(judged: _Judgement, channels: Sequence[Channel]) -> Message:
     connected = {f"connected_{number}": names for number, (_, names) in enumerate(parts)}
     if worst := [*faults, *(judged.threats if working else ()), *judged.limits]:
         return _end_sentence(f"{template} But {{fault}}", **connected, fault=_blame_browser(worst[0]))
+    if not (working or channels):
+        return Message(template=f"{template} But {{waiting}}", values={**connected, "waiting": waiting})
     left = [
         browser.name
         for browser in browsers

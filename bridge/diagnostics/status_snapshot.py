@@ -144,8 +144,8 @@ def _config_problems(rules: Rules | None) -> Iterator[str]:
 def _config_problem(rules: Rules | None) -> str:
     if rules is None or not rules.problem:
         return ""
-    text = f"{rules.problem}. Clients that run keep the rules that they had; new ones do not start"
-    return Problem(text, *rules.problem.commands) if isinstance(rules.problem, Problem) else text
+    effect = "Clients that run keep the rules that they had; new ones do not start"
+    return Problem.compose("{}. {}", rules.problem, effect)
 
 
 def _other_rules(registry: Registry, rules: Rules | None) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from bridge.diagnostics.browser_checks import findings_of, observe_browsers, paused_finding
+from bridge.diagnostics.remote_status import find_remote_obstacle, summarize_remote
 from bridge.hub.router import Router
 from bridge.state.pause_control import paused_targets
 from install.browsers import Kind
@@ -48,18 +49,34 @@ def _find_limits(router: Router, current_copies: Container[Kind]) -> Iterator[Fi
 def make_verdict(found: Mapping[str, Any]) -> str:
     """Return the verdict on a status, whose other members are complete."""
     if obstacle := found["obstacle"]:
-        text = f"Not ready: {obstacle}"
-        return Problem(text, *obstacle.commands) if isinstance(obstacle, Problem) else text
+        return Problem.compose("Not ready: {}", obstacle)
+    remote = summarize_remote(found["remote"])
+    if obstacle := _find_browser_obstacle(found):
+        return Problem.compose("Ready: {}. Browser not ready: {}", remote, obstacle)
     own = [browser for browser in found["browsers"] if browser["live"]]
     names = [_format_name(browser) for browser in own] or ["Claude in Chrome"]
     state = "on" if found["browserTools"] else "off"
-    return f"Ready: {_join_names(names)}, browser tools {state}, {_count_page_tools(own)}."
+    parts = [_join_names(names), f"browser tools {state}", _count_page_tools(own), remote]
+    return f"Ready: {', '.join(filter(None, parts))}."
 
 
 def find_obstacle(found: Mapping[str, Any], config_problem: str) -> str:
-    """Return the reason why clients that start now cannot work; empty without one."""
+    """Return the reason why clients that start now cannot work; empty without one.
+
+    A remote server suffices, if a running client is connected to it: this command connects to none.
+    """
     if config_problem:
         return config_problem
+    in_browser = _find_browser_obstacle(found)
+    if not in_browser or any(server["state"] == "ready" for server in found["remote"]):
+        return ""
+    if remote := find_remote_obstacle(found["remote"]):
+        return Problem.compose("{}. Browser not ready: {}", remote, in_browser)
+    return in_browser
+
+
+def _find_browser_obstacle(found: Mapping[str, Any]) -> str:
+    """Return the reason why clients have no tools of a browser; empty if they have some."""
     own = [browser for browser in found["browsers"] if browser["live"]]
     if not own and not any(channel["holder"] for channel in found["channels"]):
         missing = found["missing"]

@@ -27,6 +27,12 @@ class Problem(str):
         commands = [command for text in texts if isinstance(text, Problem) for command in text.commands]
         return cls("\n".join(filter(None, texts)), *commands)
 
+    @classmethod
+    def compose(cls, template: str, *texts: str) -> Self:
+        """Insert texts into a template of `str.format`, and keep the commands of all."""
+        commands = [command for text in texts if isinstance(text, Problem) for command in text.commands]
+        return cls(template.format(*texts), *commands)
+
     def first_line(self) -> Self:
         """Return the first line with its commands."""
         line = self.partition("\n")[0]

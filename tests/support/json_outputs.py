@@ -196,7 +196,8 @@ async def make_status_documents(home: Path) -> list[Any]:
             remote=list(describe_remote([_ORDERS], [BridgeRecord(1, (_READY,))])),
         )
         states = [local, local._replace(channels=[channel], rules=None)]
-        return [make_status(router, NoProblems(), state) for state in states]
+        # A Problem is a str with its commands, which JSON does not have.
+        return [json.loads(json.dumps(make_status(router, NoProblems(), state))) for state in states]
 
 
 def _announce_everything(transport: PlayedTransport) -> None:

@@ -371,6 +371,38 @@ async def test_a_killed_server_s_call_may_have_run_and_its_tools_disappear_and_r
         assert server.counts()["tools/call"] == 1
 
 
+async def read_status(*, until: str) -> dict[str, Any]:
+    """Return the JSON of `mcpb status --check` once the server has a state; its exit code says `ready`."""
+    while True:
+        done = await trio.to_thread.run_sync(CliRunner().invoke, main, ["status", "--json", "--check"])
+        found: dict[str, Any] = json.loads(done.stdout)
+        if found["remote"][0]["state"] == until:
+            assert done.exit_code == (0 if found["ready"] else 1)
+            return found
+
+
+async def test_status_without_a_browser_is_ready_while_a_client_is_connected_to_a_server(
+    mcpb_home: Path,
+) -> None:
+    with instructable_server() as server, trio.fail_after(2 * SOON_S):
+        configure(mcpb_home, url=server.url)
+        before = await read_status(until="unused")
+        async with BridgeProcess.started() as client:
+            await client.shake_hands("2025-11-25")
+            connected = await read_status(until="ready")
+            server.kill()
+            lost = await read_status(until="unreachable")
+        after = await read_status(until="unused")
+    browser = f"Browser not ready: {connected['missing']}"
+    assert (connected["ready"], connected["obstacle"]) == (True, "")
+    offers = "12 tools, 2 resources, 1 template, 1 prompt"
+    assert connected["verdict"] == f"Ready: 1 remote server ({offers}). {browser}"
+    for found in (before, lost, after):
+        assert not found["ready"]
+        assert found["verdict"] == f"Not ready: {found['obstacle']}"
+        assert found["obstacle"].endswith(f". {browser}")
+
+
 @pytest.mark.parametrize("words", ["call remote_every_echo text=hi", "read mcpb://remote/every/memo://one"])
 def test_a_server_that_is_not_configured_or_off_is_named(mcpb_home: Path, words: str) -> None:
     configure(mcpb_home, url="https://orders.example/mcp", enabled=False)

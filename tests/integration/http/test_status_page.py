@@ -26,8 +26,10 @@ from click.testing import CliRunner
 
 from bridge.cli import status_page as page_command
 from bridge.cli.group import main
+from bridge.config.remote_settings import RemoteSettings
 from bridge.config.settings import HttpSettings
 from bridge.diagnostics.connection_problem import find_connection_problem
+from bridge.diagnostics.remote_status import describe_remote
 from bridge.diagnostics.status_snapshot import find_tools as read_tools
 from bridge.errors import CallError
 from bridge.frontends.http.asgi_app import App
@@ -45,6 +47,7 @@ from bridge.links.native_hosts import LinkProblem
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
+from bridge.state.remote_records import BridgeRecord, RemoteRecord
 from bridge.state.server_record import ServeRecord, find_running
 from bridge.state.site_approvals import Approvals
 from fake_transport import PlayedTransport, browser_hello, one_page, tab
@@ -82,7 +85,10 @@ class Page:
         self.router = Router(
             self.transport, lambda registry: find_connection_problem(registry, self.troubles)
         )
-        self.watching = StatusUpdates(self.router, self.troubles, state, lambda: {CLAUDE.id: "streamable"})
+        self.remote: list[dict[str, Any]] = []
+        self.watching = StatusUpdates(
+            self.router, self.troubles, state, lambda: {CLAUDE.id: "streamable"}, remote=lambda: self.remote
+        )
 
     def shown(self, query: str = "") -> Markup:
         """What a person gets to see."""
@@ -250,6 +256,18 @@ async def test_what_is_missing_has_its_command_ready_to_be_copied(page: Page) ->
     commands = shown.having("data-copy")
     assert "claude mcp add --scope user browser -- mcpb bridge --name browser" in commands
     assert "mcpb serve --print-config claude-code" in commands
+
+
+async def test_with_a_remote_server_what_is_missing_concerns_the_browser_only(page: Page) -> None:
+    record = RemoteRecord(name="orders", state="ready", tools=3)
+    settings = RemoteSettings(name="orders", url="https://orders.example/mcp")
+    page.remote += describe_remote([settings], [BridgeRecord(1, (record,))])
+    shown = page.shown()
+    assert "Browser not ready: No browser is connected. To find out why" in shown.text
+    assert "mcpb doctor" in shown.having("data-copy")
+    assert "0 browsers · 1 remote server (3 tools)" in shown.text
+    page.transport.connect("h1", *one_page("getCart"))
+    assert "0 clients · 1 remote server (3 tools)" in page.shown().text
 
 
 async def test_an_extension_of_another_product_is_no_browser_of_ours(page: Page) -> None:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bridge.config.remote_settings import RemoteSettings
-from bridge.diagnostics.remote_status import describe_remote, format_remote, make_record
+from bridge.diagnostics.remote_status import (
+    describe_remote,
+    find_remote_obstacle,
+    format_remote,
+    make_record,
+    summarize_remote,
+)
 from bridge.links.remote_lists import RemoteLists
 from bridge.links.remote_mcp import RemoteState
 from bridge.links.tool_offers import OfferStatus
@@ -44,6 +52,28 @@ def test_a_server_without_a_running_client_is_unused_and_a_disabled_one_is_off()
         "off",
         "npx",
     )
+
+
+@pytest.mark.parametrize(
+    ("states", "summary", "has_obstacle"),
+    [
+        ({}, "", False),
+        ({"off": 1}, "", False),
+        ({"unused": 2, "off": 1}, "", True),
+        ({"ready": 1, "off": 1}, "1 remote server (3 tools, 1 prompt)", False),
+        ({"ready": 2}, "2 remote servers (6 tools, 2 prompts)", False),
+        ({"ready": 1, "unreachable": 1}, "1 of 2 remote servers (3 tools, 1 prompt)", False),
+        ({"connecting": 1}, "0 of 1 remote server", True),
+    ],
+)
+def test_servers_are_counted_with_what_the_connected_ones_offer(
+    states: dict[str, int], summary: str, has_obstacle: bool
+) -> None:
+    """An unreachable server has the counts of its last sync, which clients do not have."""
+    offers = {"tools": 3, "resources": 0, "templates": 0, "prompts": 1}
+    servers = [{"state": state, **offers} for state, count in states.items() for _ in range(count)]
+    assert summarize_remote(servers) == summary
+    assert bool(find_remote_obstacle(servers)) is has_obstacle
 
 
 def test_a_state_of_a_later_version_is_shown_last() -> None:

@@ -810,11 +810,28 @@ def test_each_remote_server_that_cannot_be_used_or_is_incomplete_has_one_warning
         ("remote-unreachable", "warning", "mcpb remote test lost"),
         ("remote-unreachable", "warning", "mcpb remote test bad"),
     ]
-    assert (found.healthy, found.verdict) == (True, "It works. Connected: Chromium (1 tool).")
+    assert (found.healthy, found.verdict) == (
+        True,
+        "It works. Connected: Chromium (1 tool), 2 of 5 remote servers (3 tools).",
+    )
     assert (found.remote[2].address, found.remote[2].error) == (
         "https://lost.acme.example/mcp",
         "acme is off",
     )
+
+
+def test_servers_that_work_are_in_the_verdict_before_what_browsers_lack() -> None:
+    connected = "Connected: 1 remote server (2 tools). But"
+    closed = judged(CHROMIUM, remote=remote(ready=READY))
+    assert (closed.healthy, closed.verdict) == (True, f"{connected} Chromium is not running. Start it.")
+    broken = judged(UNSTARTABLE, findings=[fault()], remote=remote(ready=READY))
+    assert (broken.healthy, broken.verdict) == (False, f"{connected} Chromium: there is no manifest.")
+
+
+def test_servers_that_no_client_is_connected_to_are_not_in_the_verdict() -> None:
+    for servers in (describe_remote([RemoteSettings(name="new", command="npx")], []), SERVERS[2:]):
+        found = judged(CHROMIUM, remote=list(servers))
+        assert found.verdict == "Nothing is wrong, but Chromium is not running. Start it."
 
 
 def test_remote_servers_are_shown_with_their_state_offers_sync_and_error() -> None:

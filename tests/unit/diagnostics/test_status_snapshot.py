@@ -385,6 +385,65 @@ async def test_a_broken_configuration_is_an_obstacle_although_a_browser_is_conne
     assert "problem: " not in "\n".join(as_text(status))
 
 
+CLOSED = Problem("Chromium is not set up. Run: mcpb extension", "mcpb extension")
+ORDERS, LOST = REMOTE_RECORDS
+
+
+def with_remote(router: Router, *records: RemoteRecord) -> dict[str, Any]:
+    """Return the status beside a running client that has these servers; without one, no client runs."""
+    bridges = [BridgeRecord(7, records)] if records else []
+    return make_status(
+        router, NoProblems(), LocalState(remote=list(describe_remote(REMOTE_SERVERS, bridges)))
+    )
+
+
+async def test_a_remote_server_makes_clients_ready_and_what_browsers_lack_follows(
+    transport: PlayedTransport,
+) -> None:
+    status = with_remote(Router(transport, lambda _: CLOSED), ORDERS, LOST)
+    assert (status["ready"], status["obstacle"], status["missing"]) == (True, "", CLOSED)
+    assert status["verdict"].commands == ("mcpb extension",)
+    assert list(as_text(status))[:2] == [
+        f"Ready: 1 of 3 remote servers (3 tools, 1 prompt). Browser not ready: {CLOSED}",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "remote"),
+    [
+        ((), "no running client uses a remote server (to test them, run: mcpb remote test)"),
+        ((LOST,), "no remote server is connected (to find out why, run: mcpb remote test)"),
+    ],
+)
+async def test_remote_servers_that_no_client_is_connected_to_do_not_make_clients_ready(
+    transport: PlayedTransport, records: tuple[RemoteRecord, ...], remote: str
+) -> None:
+    status = with_remote(Router(transport, lambda _: CLOSED), *records)
+    assert not status["ready"]
+    assert status["obstacle"] == f"{remote}. Browser not ready: {CLOSED}"
+    assert status["obstacle"].commands == ("mcpb remote test", "mcpb extension")
+    assert list(as_text(status))[:2] == [f"Not ready: {status['obstacle']}", "Details: mcpb doctor"]
+
+
+async def test_beside_a_browser_that_works_remote_servers_are_counted(
+    with_tools: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1))
+    browser = "Ready: Chromium 156, browser tools on, no page tools open"
+    assert with_remote(with_tools)["verdict"] == f"{browser}."
+    assert with_remote(with_tools, LOST)["verdict"] == f"{browser}, 0 of 3 remote servers."
+
+
+async def test_with_a_remote_server_a_browser_without_tools_is_no_obstacle(
+    router: Router, transport: PlayedTransport
+) -> None:
+    transport.connect("h1", wire.Tabs(tabs=[tab(1)]), tools(1))
+    status = with_remote(router, ORDERS)
+    assert status["ready"]
+    assert "Browser not ready: the browser tools are switched off in config.toml" in status["verdict"]
+
+
 async def test_what_limits_a_browser_is_noted_with_the_codes_of_the_doctor(
     with_tools: Router, transport: PlayedTransport
 ) -> None:

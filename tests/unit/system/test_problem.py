@@ -22,5 +22,10 @@ def test_combined_problems_keep_their_commands_and_the_first_line_its_own() -> N
     assert (both.first_line(), both.first_line().commands) == ("No host. Run: a b", ("a b",))
 
 
+def test_a_composed_problem_has_the_commands_of_its_texts_in_order() -> None:
+    composed = Problem.compose("{}. But {}", Problem("Run: a {b}", "a {b}"), "no more")
+    assert (composed, composed.commands) == ("Run: a {b}. But no more", ("a {b}",))
+
+
 def test_an_empty_command_is_ignored() -> None:
     assert Problem("It is gone.", "").commands == ()

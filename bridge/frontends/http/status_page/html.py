@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bridge.diagnostics.remote_status import format_remote
+from bridge.diagnostics.remote_status import format_remote, summarize_remote
 from bridge.state import audit_rows
 from bridge.state.pause_control import short_id
 from bridge.state.site_approvals import SiteApproval
@@ -108,7 +108,7 @@ def format_content(content: PageContent) -> Html:
     found = content.status
     return join_markup(
         _format_problems(found),
-        make_element("p", _format_summary(found), id="summary") if found["browsers"] else None,
+        make_element("p", summary, id="summary") if (summary := _format_summary(found)) else None,
         make_element(
             "div",
             make_element(
@@ -158,11 +158,19 @@ def _format_page(title: str, *body: Html, is_live: bool = False) -> Html:
 def _format_problems(found: Mapping[str, Any]) -> Html | None:
     notes = [_make_problem(note["text"], note["command"]) for note in found["notes"]]
     others = [other["text"] for other in found["otherRules"]]
-    texts = [found["missing"], *found["problems"], *others, *notes]
+    texts = [_label_missing(found), *found["problems"], *others, *notes]
     shown = [_format_problem(text) for text in dict.fromkeys(texts) if text]
     if not shown:
         return None
     return _make_section("attention", "To do next", [make_element("p", text) for text in shown])
+
+
+def _label_missing(found: Mapping[str, Any]) -> str:
+    """Return what is missing; where clients work without a browser, it only concerns one."""
+    missing: str = found["missing"]
+    if not missing or found["browsers"] or not found["ready"]:
+        return missing
+    return Problem.compose("Browser not ready: {}", missing)
 
 
 def _make_problem(text: str, command: str) -> str:
@@ -183,7 +191,10 @@ def _format_command(command: str) -> Html:
 
 
 def _format_summary(found: Mapping[str, Any]) -> str:
-    browsers = found["browsers"]
+    """Count what clients have, through browsers and from remote servers; empty without either."""
+    browsers, remote = found["browsers"], summarize_remote(found["remote"])
+    if not browsers:
+        return f"{_format_count(0, 'browser')} · {remote}" if remote else ""
     others = sum(browser["isChannel"] for browser in browsers)
     tabs = [tab for browser in browsers for tab in browser["tabs"]]
     clients = {session["id"] for browser in browsers for session in browser["sessions"]}
@@ -194,6 +205,7 @@ def _format_summary(found: Mapping[str, Any]) -> str:
             _format_count(sum(bool(tab["tools"]) for tab in tabs), "tab with tools", "tabs with tools"),
             _format_count(sum(len(tab["tools"]) for tab in tabs), "tool"),
             _format_count(len(clients), "client"),
+            *([remote] if remote else []),
         ]
     )
 
