@@ -234,11 +234,10 @@ def remove_server(name: str) -> None:
 
 
 def _unknown(name: str) -> click.ClickException:
-    known = ", ".join(server.name for server in _read_servers()) or "none"
+    known = ", ".join(server.name for server in _read_servers())
+    remedy = f"known: {known}" if known else f"to add one, run: {format_command('remote add NAME URL')}"
     shown = single_line(name, MAX_TITLE_CHARS)
-    return click.ClickException(
-        for_terminal(f"There is no remote server {shown}; known: {known}", on=sys.stderr)
-    )
+    return click.ClickException(for_terminal(f"There is no remote server {shown}; {remedy}", on=sys.stderr))
 
 
 @remote.command("login")
@@ -261,8 +260,8 @@ def log_in(name: str, *, is_address_shown: bool) -> None:
     if settings is None:
         raise _unknown(name)
     if not settings.can_sign_in:
-        others = "bearer_env, bearer_file, header_command and the header Authorization"
-        reason = f"remove its {others} from config.toml first" if settings.url else "it has no url"
+        sources = " and ".join(settings.token_sources)
+        reason = f"remove its {sources} from config.toml first" if settings.url else "it has no url"
         raise click.ClickException(f"{name} takes no sign-in: {reason}")
     from bridge.links.oauth.oauth_login import sign_in
 
@@ -298,11 +297,12 @@ def log_out(name: str) -> None:
     """
     from bridge.config.remote_settings import is_server_name
 
-    if not is_server_name(name) or (
-        not _forget_login(name) and name not in {each.name for each in _read_servers()}
-    ):
+    if not is_server_name(name):
         raise _unknown(name)
-    click.echo(f"No tokens of {name} are stored.")
+    was_stored = _forget_login(name)
+    if not was_stored and name not in {each.name for each in _read_servers()}:
+        raise _unknown(name)
+    click.echo(f"Signed out of {name}." if was_stored else f"No tokens of {name} were stored.")
 
 
 def _forget_login(name: str) -> bool:

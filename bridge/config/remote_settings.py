@@ -128,8 +128,14 @@ class RemoteSettings(
     @property
     def can_sign_in(self) -> bool:
         """Whether tokens of `mcpb remote login` are used: nothing else here authorizes its requests."""
-        has_other = bool(self.bearer_env or self.bearer_file or self.header_command)
-        return bool(self.url) and not has_other and "authorization" not in map(str.lower, self.headers)
+        return bool(self.url) and not self.token_sources
+
+    @property
+    def token_sources(self) -> list[str]:
+        """Keys that authorize its requests."""
+        keys = [key for key in ("bearer_env", "bearer_file", "header_command") if getattr(self, key)]
+        has_header = "authorization" in map(str.lower, self.headers)
+        return [*keys, "headers.Authorization"] if has_header else keys
 
 
 def is_server_name(name: str) -> bool:

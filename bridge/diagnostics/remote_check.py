@@ -180,13 +180,11 @@ def _find_remedy(settings: RemoteSettings, cause: Cause, *, is_configured: bool)
 
 def _find_token_remedy(settings: RemoteSettings) -> str:
     """Return the remedy for a server that is being added."""
-    sources = [key for key in ("bearer_env", "bearer_file", "header_command") if getattr(settings, key)]
-    if any(name.lower() == "authorization" for name in settings.headers):
-        sources.append("headers")
-    if sources:
-        return f"The server rejects the token of {' and '.join(sources)}: renew or correct it."
+    if settings.token_sources:
+        sources = " and ".join(settings.token_sources)
+        return f"The server rejects the token of {sources}: renew or correct it."
     login = format_command(f"remote login {settings.name}")
     return (
-        "Add --bearer-file FILE, --bearer-env VARIABLE or --header-command COMMAND; or add it with "
-        f"--no-check, and sign in: {login}"
+        "If you have a token, add --bearer-file FILE, --bearer-env VARIABLE or --header-command COMMAND. "
+        f"To sign in with your browser instead, add --no-check, and then run: {login}"
     )

@@ -60,7 +60,11 @@ class RedirectServer:
         is_first = bool(parameters) and not self._parameters
         if is_first:
             self._parameters = parameters
-        text = "You can close this window." if parameters else "mcpb does not expect this request."
+        text = (
+            "You can close this window: the terminal has the result."
+            if parameters
+            else "mcpb does not expect this request."
+        )
         try:
             await stream.send_all(_format_response(status, _PAGE.format(text=text)))
         finally:

@@ -271,8 +271,13 @@ def test_a_name_that_is_taken_is_rejected_before_it_connects(mcpb_home: Path, se
 
 def test_a_server_that_is_unknown_is_named_with_the_known_ones(mcpb_home: Path) -> None:
     configure(mcpb_home, url="https://orders.example/mcp")
-    for command in ("remove", "test"):
+    for command in ("remove", "test", "login", "logout"):
         assert "There is no remote server order; known: orders" in fail(command, "order")
+
+
+def test_without_any_server_an_unknown_one_is_answered_with_how_to_add_one(mcpb_home: Path) -> None:
+    for command in ("remove", "test", "login", "logout"):
+        assert "remote add NAME URL" in fail(command, "orders")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from bridge.app import new_session, open_hub, speak_mcp
 from bridge.cli.group import main
 from bridge.config.remote_settings import RemoteSettings
 from bridge.config.settings import Config
+from bridge.config.toml_text import format_value
 from bridge.links.configured_remote import make_options
 from bridge.links.oauth import login_tokens, oauth_http, oauth_login
 from bridge.links.oauth.login_file import LoginFile, RemoteLogin
@@ -79,7 +80,7 @@ def file(mcpb_home: Path) -> LoginFile:
 def configure(home: Path, settings: RemoteSettings) -> None:
     path = home / "config.toml"
     keys = msgspec.json.decode(msgspec.json.encode(settings))
-    path.write_text("\n".join(["[[remote]]", *(f"{key} = {json.dumps(keys[key])}" for key in keys)]))
+    path.write_text("\n".join(["[[remote]]", *(f"{key} = {format_value(keys[key])}" for key in keys)]))
     path.chmod(0o600)
 
 
@@ -216,6 +217,17 @@ async def test_tokens_are_removed_and_revoked(
     assert await RemoteHeaders(orders).read() == {}
 
 
+async def test_logout_says_whether_there_was_a_sign_in(
+    orders: RemoteSettings, file: LoginFile, mcpb_home: Path
+) -> None:
+    configure(mcpb_home, orders)
+    await log_in(orders, mcpb_home)
+    first, second = [await trio.to_thread.run_sync(run, "remote", "logout", "orders") for _ in range(2)]
+    assert (first.exit_code, first.stdout) == (0, "Signed out of orders.\n")
+    assert (second.exit_code, second.stdout) == (0, "No tokens of orders were stored.\n")
+    assert file.read() is None
+
+
 async def test_tokens_are_removed_although_they_cannot_be_revoked(
     servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path
 ) -> None:
@@ -266,9 +278,14 @@ async def test_the_state_shows_a_401_until_a_request_is_accepted(
 
 
 def test_login_needs_a_url_without_other_credentials(orders: RemoteSettings, mcpb_home: Path) -> None:
-    for keys in ({"bearer_env": "ORDERS"}, {"headers": {"authorization": "Basic abc"}}):
+    for keys, named in (
+        ({"bearer_env": "ORDERS"}, "its bearer_env from"),
+        ({"headers": {"authorization": "Basic abc"}}, "its headers.Authorization from"),
+    ):
         configure(mcpb_home, msgspec.structs.replace(orders, **keys))
-        assert run("remote", "login", "orders").exit_code == 1
+        done = run("remote", "login", "orders")
+        assert done.exit_code == 1
+        assert named in done.stderr
     assert run("remote", "login", "../orders").exit_code == 1
     assert run("remote", "logout", "../orders").exit_code == 1
     assert not (mcpb_home / "state/logins").exists()
