@@ -12,7 +12,15 @@ from typing import Any
 import click
 
 from bridge import origins
-from bridge.state.site_approvals import OFFERING, WORDS, Approvals, ApprovalsError, SiteApproval, is_word
+from bridge.state.site_approvals import (
+    OFFERING,
+    WORDS,
+    Approval,
+    Approvals,
+    ApprovalsError,
+    SiteApproval,
+    is_word,
+)
 from native_host.protocol.untrusted_text import for_terminal
 from native_host.system.home_layout import HomeLayout, mcpb_home
 from native_host.system.program_name import format_command
@@ -100,15 +108,23 @@ def allow(
             _revoke_approvals(approvals, origin, what, client)
         elif origin and what:
             approvals.grant([origin], what, client=client or "", lasts_s=lasts_s)
-            click.echo(
-                for_terminal(f"Approved {origin} for {', '.join(what)}, to {client or 'every client'}.")
-            )
+            _report_grant(origin, Approval(words=what, client=client or ""))
         else:
             _list_approvals(
                 [each for each in approvals.read_all() if origin in (None, each.origin)], as_json=as_json
             )
     except ApprovalsError as error:
         raise click.ClickException(for_terminal(str(error), on=sys.stderr)) from None
+
+
+def _report_grant(origin: str, granted: Approval) -> None:
+    words = granted.granted_actions
+    click.echo(for_terminal(f"Approved {origin} for {', '.join(words)}, to {granted.audience}."))
+    if any(word.startswith(OFFERING) for word in words):
+        status = format_command("status")
+        click.echo(
+            f"Pages have the tools while a client or `mcpb serve` runs. To see which do, run: {status}"
+        )
 
 
 def _check_offering(origin: str, words: Sequence[str], client: str | None) -> None:
@@ -153,7 +169,7 @@ def _list_approvals(found: Sequence[SiteApproval], *, as_json: bool) -> None:
     for origin, approval in found:
         end = f", until {approval.until}" if approval.until else ""
         words = ", ".join(approval.granted_actions)
-        click.echo(for_terminal(f"{origin}  {words}  for {approval.only_client or 'every client'}{end}"))
+        click.echo(for_terminal(f"{origin}  {words}  for {approval.audience}{end}"))
     if not found:
         click.echo("No site is approved.")
 

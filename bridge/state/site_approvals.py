@@ -79,6 +79,13 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words":
         """The only client it holds for; empty: any."""
         return "" if self.words is None else self.client
 
+    @property
+    def audience(self) -> str:
+        """Who may use it, for a list: a client, all of them, or pages of the site."""
+        if all(word.startswith(OFFERING) for word in self.granted_actions):
+            return "its pages"
+        return self.only_client or "every client"
+
     def is_current(self, now: float) -> bool:
         """Return whether the approval has not ended (`now` in seconds since the epoch)."""
         if not self.until:

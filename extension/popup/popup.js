@@ -339,7 +339,8 @@ function leftButton(text, message) {
 function approvalItem(approval) {
   const { origin, for: words, client, until } = approval;
   const end = until ? `, until ${new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}` : "";
-  const facts = `${words.join(", ")}, for ${client || "every client"}${end}`;
+  const audience = words.every((word) => word.startsWith("tools:")) ? "its pages" : client || "every client";
+  const facts = `${words.join(", ")}, for ${audience}${end}`;
   const act = () => ask({ type: "revoke", approval });
   return {
     ...{ key: JSON.stringify([origin, words, client]), name: origin, facts },

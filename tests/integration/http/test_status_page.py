@@ -669,17 +669,19 @@ async def test_approvals_are_listed_and_revoked(served: Served, short_tmp: Path)
     approvals = Approvals(short_tmp / "state")
     approvals.grant([SHOP], ["act"], client=EVIL)
     approvals.grant(["https://tea.example"], ["read", "page-tools"])
+    approvals.grant(["https://pages.example"], ["tools:orders"])
     revoke = {"origin": "https://tea.example", "for": ["read", "page-tools"], "client": ""}
     assert (await served.post("/page/revoke", revoke)).status_code == 401
     await served.sign_in()
     shown = served.page.shown()
     assert "https://tea.example read, page-tools · for every client Revoke" in shown.text
+    assert "https://pages.example tools:orders · for its pages Revoke" in shown.text
     assert "https://shop.example" in shown.having("data-revoke")
     assert not [name for name, _ in shown.elements if name == "img"]
     assert (await served.post("/page/revoke", revoke, Origin="")).status_code == 403
     assert (await served.post("/page/revoke", {"origin": SHOP})).status_code == 400
     assert (await served.post("/page/revoke", revoke)).json() == {"errors": []}
-    assert [each.origin for each in approvals.read_all()] == [SHOP]
+    assert [each.origin for each in approvals.read_all()] == ["https://pages.example", SHOP]
     (short_tmp / "state/approvals.json").write_text("[]")
     assert "it is not an object" in served.page.shown().text
 

@@ -146,9 +146,11 @@ def write_server(home: Path) -> None:
 
 def test_a_site_is_approved_for_the_tools_of_a_server(mcpb_home: Path) -> None:
     write_server(mcpb_home)
-    assert allow(SHOP, "tools:orders", "--for", "1h").exit_code == 0
+    granted = allow(SHOP, "tools:orders", "--for", "1h")
+    assert granted.exit_code == 0
+    assert granted.output.startswith(f"Approved {SHOP} for tools:orders, to its pages.\n")
     assert Approvals(mcpb_home / "state").has(SHOP, "tools:orders", "")
-    assert f"{SHOP}  tools:orders" in allow().output
+    assert f"{SHOP}  tools:orders  for its pages, until " in allow().output
     assert allow(SHOP, "tools:orders", "--revoke").exit_code == 0
     assert Approvals(mcpb_home / "state").read_all() == []
 

@@ -503,7 +503,7 @@ def _format_approval(each: SiteApproval) -> Html:
     words, client = ",".join(approval.granted_actions), approval.only_client
     facts = [
         single_line(", ".join(approval.granted_actions), MAX_ORIGIN_CHARS),
-        f"for {single_line(client, MAX_TITLE_CHARS) or 'every client'}",
+        f"for {single_line(approval.audience, MAX_TITLE_CHARS)}",
         f"until {approval.until}" if approval.until else "",
     ]
     revoke = {"data_revoke": origin, "data_words": words, "data_client": client}
