@@ -161,6 +161,18 @@ class _ServerTools:
             self._allowed[origin] = allowed
         return allowed
 
+    def explain_none(self, origin: str) -> str:
+        """Return why pages of an origin get no tool of the server; empty if they get one, or it has none."""
+        tools = [it.tool for it in self._by_name.values()]
+        if not tools or self.allowed(origin):
+            return ""
+        if self._settings.offer == "read-only" and not any(tool.tool.is_read_only for tool in tools):
+            return (
+                "the server marks none of its tools with readOnlyHint, and pages get no others unless "
+                'offer = "all" is set in [[remote]]'
+            )
+        return f"rules leave none of its tools, for instance: {self.refusal(origin, tools[0])}"
+
     def refusal(self, origin: str, tool: RemoteTool) -> str:
         """Return the rule that keeps a tool from pages of an origin, as text for the user."""
         is_read_only = tool.tool.is_read_only
@@ -237,15 +249,21 @@ class ToolOffers:
             self._offers.clear()
 
     def states(self) -> list[OfferStatus]:
-        """Return the state of each offer."""
+        """Return the state of each offer, and why documents of the user's origins get none."""
         return [
             *map(_describe, self._offers.values()),
             *(
-                OfferStatus(place.server, document.origin, False, 0, self._explain_outdated(place.host))
-                for place, document, _ in self._find_places()
-                if place.host in self._outdated
+                OfferStatus(place.server, document.origin, False, 0, problem)
+                for place, document, server in self._find_places()
+                if (problem := self._find_problem(place, document, server))
             ),
         ]
+
+    def _find_problem(self, place: _Place, document: _Document, server: OfferingServer) -> str:
+        """Return why no offer is made to a document that the user names; empty if one is."""
+        if place.host in self._outdated:
+            return self._explain_outdated(place.host)
+        return self._tools_of(server).explain_none(document.origin)
 
     # ── Documents ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -541,7 +559,10 @@ def _describe(offer: _Offer) -> OfferStatus:
     if offer.problem:
         problem = single_line(offer.problem.detail, _MAX_SAID) or "the browser has rejected the offer"
         if offer.problem.code == Code.NO_LONGER_OFFERED:
-            problem = "the browser has no WebMCP, or the page may not use it"
+            problem = (
+                "the browser has no WebMCP (start Chrome or Chromium with --enable-features=WebMCPTesting), "
+                "or the page may not use it (permissions policy `tools`)"
+            )
     is_active = offer.state is not None and offer.state.active
     tools = len(offer.state.names) if offer.state and is_active else 0
     return OfferStatus(offer.place.server, offer.document.origin, is_active, tools, problem)

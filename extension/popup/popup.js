@@ -360,7 +360,7 @@ function offerItems(frames) {
     const names = tools.map(({ name, via }) => `${name} (${via ?? "unknown"})`).join(", ") || "none";
     const control = origin === "null" ? null : useChoice(key, origin, use);
     const offered = remote.map((each) => `${each.server} (${each.tools})`).join(", ");
-    const limits = [allowed ? "" : "Not in your list of sites", offered && `Offered to it: ${offered}`, notice];
+    const limits = [allowed ? "" : "Not in your list of sites", offered && `Tools of remote servers here: ${offered}`, notice];
     return { key, name: origin, facts: [names, ...limits.filter(Boolean)].join(". "), control };
   });
 }

@@ -455,7 +455,9 @@ async def test_the_popup_shows_what_is_offered_where(browser: Chromium, client: 
     behind = await browser.send("Target.createTarget", {"url": "about:blank", "background": True})
     popup = await browser.attach(behind["targetId"])
     await popup.load(f"chrome-extension://{EXTENSION_ID}/popup/popup.html")
-    offered = "document.getElementById('offers').innerText.includes('Offered to it: orders (2)')"
+    offered = (
+        "document.getElementById('offers').innerText.includes('Tools of remote servers here: orders (2)')"
+    )
     await popup.wait_until(offered)
     await client.notify("browser/cancel", id=40)
     await popup.wait_until(f"!{offered}")

@@ -222,6 +222,24 @@ async def test_all_tools_are_offered_where_the_user_says_so(played: Played) -> N
     assert played.names() == ["search", "delete"]
 
 
+async def test_a_server_without_tools_for_pages_has_a_state_that_names_the_rule(played: Played) -> None:
+    played.set_server(DELETE)
+    played.connect(document())
+    await settle()
+    (state,) = played.offers.states()
+    assert (state.server, state.origin, state.is_active) == ("orders", APP, False)
+    assert 'offer = "all"' in state.problem
+    played.policy.set_rules(PolicyRules(read_only=True))
+    played.set_server(DELETE, offer="all")
+    await settle()
+    (state,) = played.offers.states()
+    assert "policy.read_only" in state.problem
+    played.set_server()
+    await settle()
+    assert played.offers.states() == []
+    assert played.sent == []
+
+
 async def test_names_with_dots_stay_and_texts_of_the_server_are_sanitized(played: Played) -> None:
     played.set_server({**SEARCH, "name": "find.order", "description": f"a\u202eb\n{SECRET} {'x' * 9000}"})
     played.connect(document())
@@ -383,7 +401,7 @@ async def test_without_webmcp_in_the_browser_the_offer_is_not_repeated(
     autojump_clock.jump(1000)
     await settle()
     assert len(played.sent) == 1
-    assert "WebMCP" in played.offers.states()[0].problem
+    assert "--enable-features=WebMCPTesting" in played.offers.states()[0].problem
     played.show(document(document_id="d2"), document())
     await settle()
     assert len(played.sent) == 2
