@@ -66,7 +66,7 @@ class Adapter {
     const { timeoutMs = 60_000, watch = true, onSync } = options;
     const adapter = new Adapter(options);
     if (!adapter.#context) {
-      adapter.#log("info", "This page has no model context: no tool is registered.");
+      adapter.#log("info", "This page has no WebMCP (document.modelContext): no tool is registered.");
       adapter.#callBack("onSync", onSync, []);
       return adapter;
     }
