@@ -560,8 +560,8 @@ def _describe(offer: _Offer) -> OfferStatus:
         problem = single_line(offer.problem.detail, _MAX_SAID) or "the browser has rejected the offer"
         if offer.problem.code == Code.NO_LONGER_OFFERED:
             problem = (
-                "the browser has no WebMCP (start Chrome or Chromium with --enable-features=WebMCPTesting), "
-                "or the page may not use it (permissions policy `tools`)"
+                "the page has no WebMCP. It needs Chrome or Chromium with --enable-features=WebMCPTesting, "
+                "https: or this machine, and no permissions policy against `tools`"
             )
     is_active = offer.state is not None and offer.state.active
     tools = len(offer.state.names) if offer.state and is_active else 0
