@@ -2,7 +2,7 @@
 
 It uses callbacks instead of a task per call. With one task per call, 64 concurrent calls had 1.34 to 1.45
 times fewer results per second, and the first 100 calls took 1.33 times as long (`python -m benchmarks --only
-path --compare`, two cores, 2026-11-23). `Router` waits for tabs, browsers and the user on behalf of a call.
+path --compare`, two cores, 2026-11-23). `ToolAccess` waits on behalf of a call.
 """
 
 from __future__ import annotations

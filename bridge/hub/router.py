@@ -21,12 +21,14 @@ from bridge.errors import (
     make_failure_result,
 )
 from bridge.hub import meta_tools
+from bridge.hub.access.tab_opener import TabOpener
+from bridge.hub.access.tool_access import ToolAccess
 from bridge.hub.admission import Admission
 from bridge.hub.argument_validation import NOTHING, Arguments
 from bridge.hub.audit_records import AuditSink, CallKind, CallRecord
 from bridge.hub.cached_tools import NoToolStore, ToolStore
 from bridge.hub.catalog import Catalog
-from bridge.hub.catalog_entries import CachedEntry, Entry, LiveEntry
+from bridge.hub.catalog_entries import Entry
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.client_session import ListForm, Session
 from bridge.hub.consent.approval_prompts import ApprovalPrompts, AskIn
@@ -64,9 +66,8 @@ from bridge.hub.primitives.resource_subscriptions import (
 from bridge.hub.providers import Provider, ProviderCall, Providers, Run
 from bridge.hub.public_names import MAX_NAME, ProfileMarks
 from bridge.hub.registrations import RegistrationListener
-from bridge.hub.registry import GRACE_S, Registry
+from bridge.hub.registry import Registry
 from bridge.hub.rules.root_sites import NO_ROOTS, ROOTS_S, RootSites, read_roots
-from bridge.hub.tab_opener import TabOpener
 from bridge.hub.tool_list import Listing
 from bridge.hub.tool_result import Answer, ResultCheck
 from bridge.hub.tool_schema import Era
@@ -80,8 +81,6 @@ SETTLE_S = 1.0
 """Seconds that a client waits for browsers that were discovered and have not sent their replay."""
 CHANGES_APART_S = 0.5
 """Seconds between notifications of changes: the first is sent at once, later ones are combined."""
-MAX_PROMPTS = 4
-"""Prompts before one call: a page could change its tool during each."""
 STORE_LOOK_S = 2.0
 """Seconds between reads of the shared tool cache."""
 
@@ -198,6 +197,15 @@ class Router:
         )
         self.tabs = TabOpener(self.registry, self.catalog, transport, self.changes)
         self.tabs.closing = self._terms.closing
+        self._tool_access = ToolAccess(
+            self.registry,
+            self._doubts,
+            self.changes,
+            self.tabs,
+            self._providers,
+            self.wait_discovered,
+            self._expire_lost,
+        )
         self.documents = PageDocuments(self.registry, self._terms.policy, self.profiles)
         access = DocumentAccess(
             self.registry,
@@ -816,84 +824,7 @@ class Router:
         if self._has_ended:
             call.cancel()  # that keeps a record of it
             return FINISHED
-        return self._in_background(partial(self._bring_to_tool, call))
-
-    async def _bring_to_tool(self, call: PageCall) -> None:
-        try:
-            call.send_to(await self._reach_tool(call))
-        except trio.Cancelled:
-            call.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  (other calls go on)
-            call.fail(error)
-
-    async def _reach_tool(self, call: PageCall) -> LiveEntry:
-        """Return the tool in the tab that runs it, or raise if the call is rejected."""
-        entry = await self._find_allowed(call)
-        if isinstance(entry, CachedEntry):
-            if self.registry.live_browser(entry.site.profile) is None:
-                await self.wait_discovered()  # it may have been started just now
-            await self._providers.prepare_tab(call.session, call.observer)
-            entry = await self.tabs.open(call.session, entry)
-            call.admit(entry)
-            if call.doubt:  # the page has another tool than the one that was cached
-                entry = await self._find_allowed(call)
-        if not isinstance(entry, LiveEntry):
-            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
-        return entry
-
-    async def _find_allowed(self, call: PageCall) -> Entry:
-        """Return the tool behind the name, admitted, and approved by the user where needed."""
-        for _ in range(MAX_PROMPTS):
-            entry = await self._find_live(call)
-            call.admit(entry)
-            if call.doubt is None:
-                return entry
-            await self._ask_user(call, entry)  # meanwhile page, rules and tab may change: look again
-        raise CallError(Code.NOT_ALLOWED, f"{call.name} changed while the user was asked", handed=False)
-
-    async def _ask_user(self, call: PageCall, entry: Entry) -> None:
-        async with self._doubts.lock(call.session):
-            call.admit(entry)
-            doubt = call.doubt
-            if doubt is None:  # another call asked the same
-                return
-            host = entry.offer.browser.host if isinstance(entry, LiveEntry) else ""
-            await self._doubts.ask(call.session, doubt, call.observer, host)
-            call.resolve_doubt(doubt)
-
-    async def _find_live(self, call: PageCall) -> Entry:
-        """Return the tool behind the name; if its host is lost, wait until its page is back."""
-        entry = await self._find_reloaded(call)
-        lost_at = _lost_at(entry)
-        if lost_at is None:
-            return entry
-        is_back = await self.changes.wait_until(lambda: _is_live(call), until=lost_at + GRACE_S)
-        if is_back:
-            return call.find_entry()
-        if self.registry.live_browser(entry.site.profile) is None:
-            raise CallError(Code.GONE, "its browser has not come back", handed=False)
-        self._expire_lost()
-        try:
-            entry = call.find_entry()  # what is kept, if it is
-        except UnknownToolError:
-            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False) from None
-        if _lost_at(entry) is not None:
-            raise CallError(Code.NO_LONGER_OFFERED, call.name, handed=False)
-        return entry
-
-    async def _find_reloaded(self, call: PageCall) -> Entry:
-        """Return the tool behind the name; wait for its page if that is reloading."""
-        try:
-            return call.find_entry()
-        except UnknownToolError:
-            await self.wait_discovered()
-        except CallError:
-            pass  # its page may be reloading
-
-        if (until := call.reloading_until()) is not None:
-            await self.changes.wait_until(lambda: _has_ended_reload(call), until=until)
-        return call.find_entry()
+        return self._in_background(partial(self._tool_access.bring_to_tool, call))
 
     # ── News ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -934,25 +865,3 @@ def _make_rejection(error: CallError) -> Run:
         raise error
 
     return reject
-
-
-def _lost_at(entry: Entry) -> float | None:
-    return entry.offer.lost_at if isinstance(entry, LiveEntry) else None
-
-
-def _has_ended_reload(call: PageCall) -> bool:
-    """Return whether the tool is offered again, or another one in its place, or its tab went elsewhere."""
-    try:
-        entry = call.find_entry()
-    except UnknownToolError:
-        return call.reloading_until() is None
-    except CallError as error:
-        return error.code != Code.NO_LONGER_OFFERED or call.reloading_until() is None
-    return _lost_at(entry) is None
-
-
-def _is_live(call: PageCall) -> bool:
-    try:
-        return _lost_at(call.find_entry()) is None
-    except (CallError, UnknownToolError):
-        return False  # a restarted browser may be back before its page is

@@ -45,8 +45,9 @@ bridge.config: shortcuts_file toml_text
 bridge.frontends: stdio
 bridge.hub: admission argument_validation audit_records cached_tools catalog catalog_entries
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers
-bridge.hub: public_names registrations registry router schema_texts server_request tab_opener tool_definition
+bridge.hub: public_names registrations registry router schema_texts server_request tool_definition
 bridge.hub: tool_list tool_result tool_schema tool_search transport
+bridge.hub.access: tab_opener tool_access
 bridge.hub.consent: approval_prompts doubt_prompts page_request_consent page_tool_consent page_tool_settings
 bridge.hub.consent: user_prompts
 bridge.hub.primitives: document_access document_names embedded_resource

@@ -117,9 +117,10 @@ SANS_IO = [
 ]
 WITH_IO = {
     "native_host/relay/relay_server.py": "serves the sockets",
-    "bridge/hub/router.py": "waits for tools",
+    "bridge/hub/router.py": "waits for changes",
     "bridge/hub/primitives/page_resource.py": "parses dates and reads no clock",
-    "bridge/hub/tab_opener.py": "waits for a tab",
+    "bridge/hub/access/tab_opener.py": "waits for a tab",
+    "bridge/hub/access/tool_access.py": "waits for tools",
     "bridge/hub/change_signal.py": "wakes waiters",
     "bridge/hub/operation.py": "waits for an outcome",
     "bridge/hub/consent/approval_prompts.py": "has deadlines",
