@@ -25,8 +25,11 @@ PAUSE_S = 30.0
 LOCK_S = 15.0
 """Seconds that a request without a valid token waits for another process to refresh."""
 _REVOKE_S = 5.0
-_FINAL_ERRORS = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""Error codes (RFC 6749, section 5.2) after which the refresh token is of no use."""
+_FINAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
+"""Error codes (RFC 6749, section 5.2) after which the refresh token is of no use.
+
+No set: servers send objects too, which have no hash.
+"""
 _MAX_LIFETIME_S = 10 * 366 * 24 * 3600
 
 

@@ -150,7 +150,7 @@ async def _post(login: RemoteLogin, endpoint: str, form: dict[str, str]) -> tupl
         response = await http.send(httpx2.Request("POST", endpoint, data=form, headers=headers))
     try:
         return response.status_code, msgspec.json.decode(response.content, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return response.status_code, {}
 
 

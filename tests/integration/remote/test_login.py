@@ -341,6 +341,22 @@ async def test_a_refresh_token_that_is_of_no_use_is_not_used_again(
     assert len(servers.find("/token", grant_type="refresh_token")) == 1
 
 
+@pytest.mark.parametrize("answer", [b'{"error": {"code": 400}}', b'{"error": ' + b"[" * 100_000])
+async def test_a_response_that_is_no_token_response_leaves_a_valid_token_in_use(
+    servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path, answer: bytes
+) -> None:
+    login = age(file, await log_in(orders, mcpb_home), remaining_s=20)
+    servers.answers["/token"] = servers.answers["/revoke"] = Response(answer, 400)
+    headers = RemoteHeaders(orders)
+    for _ in range(2):
+        assert await headers.read() == {"Authorization": f"Bearer {login.access_token}"}
+    assert len(servers.find("/token", grant_type="refresh_token")) == 1
+    age(file, login, remaining_s=-1)
+    assert (await problem_of(headers)).cause is Cause.CLOSED
+    done = await trio.to_thread.run_sync(run, "remote", "logout", "orders")
+    assert (done.exit_code, "not revoked" in done.stderr) == (0, True)
+
+
 async def test_a_silent_authorization_server_delays_only_requests_without_a_valid_token(
     servers: SignInServers,
     orders: RemoteSettings,
