@@ -103,6 +103,8 @@ class LoginTokens:
         """Refresh the tokens and store them. Raises RemoteProblem, PrivateFileError."""
         from bridge.links.oauth.oauth_http import origin_of, refresh_token  # noqa: PLC0415  (most requests need none)
 
+        # A refresh token may be good for one use only: it is not used where its successor cannot be stored.
+        self._file.write(login)
         # A caller that is cancelled meanwhile must not lose the only valid refresh token.
         with trio.CancelScope(shield=True):
             requested_at = time.time()

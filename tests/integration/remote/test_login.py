@@ -40,7 +40,7 @@ from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_mcp import open_remote
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem
 from mcp_client import McpLines, speaking_with, text_of
-from native_host.system.private_files import PrivateFileError
+from native_host.system.private_files import PrivateFileError, draft_of
 
 # The HTTP client of the mcp package leaves its generators to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -355,6 +355,21 @@ async def test_a_response_that_is_no_token_response_leaves_a_valid_token_in_use(
     assert (await problem_of(headers)).cause is Cause.CLOSED
     done = await trio.to_thread.run_sync(run, "remote", "logout", "orders")
     assert (done.exit_code, "not revoked" in done.stderr) == (0, True)
+
+
+async def test_a_refresh_token_is_not_used_where_its_successor_cannot_be_stored(
+    servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path
+) -> None:
+    age(file, await log_in(orders, mcpb_home), remaining_s=-1)
+    obstacle = draft_of(file.path) / "file"
+    obstacle.parent.mkdir()
+    obstacle.touch()
+    assert (await problem_of(RemoteHeaders(orders))).cause is Cause.HEADERS
+    assert not servers.find("/token", grant_type="refresh_token")
+    obstacle.unlink()
+    obstacle.parent.rmdir()
+    assert CANARY in (await RemoteHeaders(orders).read())["Authorization"]
+    assert len(servers.find("/token", grant_type="refresh_token")) == 1
 
 
 async def test_a_silent_authorization_server_delays_only_requests_without_a_valid_token(
