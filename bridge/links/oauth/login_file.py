@@ -7,6 +7,7 @@ at once take turns. Neither other users nor links are accepted anywhere on the p
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import (
     PrivateFileError,
     check_directory,
+    draft_of,
     lock_directory,
     prepare_directory,
     read_secret,
@@ -87,6 +89,10 @@ class LoginFile:
         self._directory = self._logins / name
         self.path = self._directory / "login.json"
 
+    def exists(self) -> bool:
+        """Return whether there is anything to remove, also what a process that was killed has left."""
+        return any(os.path.lexists(path) for path in (self.path, draft_of(self.path)))
+
     def read(self) -> RemoteLogin | None:
         """Return the sign-in; None if the user has not signed in.
 
@@ -124,6 +130,7 @@ class LoginFile:
         """
         try:
             self.path.unlink(missing_ok=True)
+            draft_of(self.path).unlink(missing_ok=True)
         except OSError as error:
             raise PrivateFileError(self.path, f"cannot be removed: {error.strerror}") from error
 

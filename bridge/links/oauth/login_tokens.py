@@ -157,16 +157,17 @@ async def forget_login(home: Path, name: str) -> tuple[bool, str]:
         TimeoutError: another process holds it.
     """
     file = LoginFile(home, name)
-    if not file.path.is_symlink() and not file.path.exists():
+    if not file.exists():
         return False, ""
     async with file.hold(LOCK_S):
+        login, problem = None, ""
         try:
             login = file.read()
-        except PrivateFileError:
-            login = None  # damaged
+        except PrivateFileError as error:
+            problem = f"their file {error.reason}"
         file.remove()
     if login is None or not login.revocation_endpoint:
-        return True, ""
+        return True, problem
     from bridge.links.oauth.oauth_http import revoke_token  # noqa: PLC0415  (few sign-ins end)
 
     try:

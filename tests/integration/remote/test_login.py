@@ -40,7 +40,7 @@ from bridge.links.remote_headers import RemoteHeaders
 from bridge.links.remote_mcp import open_remote
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem
 from mcp_client import McpLines, speaking_with, text_of
-from native_host.system.private_files import PrivateFileError, draft_of
+from native_host.system.private_files import PrivateFileError, draft_of, write_draft
 
 # The HTTP client of the mcp package leaves its generators to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -237,6 +237,31 @@ async def test_tokens_are_removed_although_they_cannot_be_revoked(
     done = await trio.to_thread.run_sync(run, "remote", "logout", "orders")
     assert (done.exit_code, "not revoked" in done.stderr) == (0, True)
     assert file.read() is None
+
+
+async def test_logout_says_that_tokens_of_a_file_open_to_others_were_not_revoked(
+    servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path
+) -> None:
+    configure(mcpb_home, orders)
+    await log_in(orders, mcpb_home)
+    file.path.chmod(0o644)
+    done = await trio.to_thread.run_sync(run, "remote", "logout", "orders")
+    assert (done.exit_code, "not revoked" in done.stderr) == (0, True)
+    assert not servers.find("/revoke")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_logout_removes_what_a_process_that_was_killed_while_it_wrote_has_left(
+    orders: RemoteSettings, file: LoginFile, mcpb_home: Path, *, is_first: bool
+) -> None:
+    await log_in(orders, mcpb_home)
+    write_draft(file.path, file.path.read_bytes())
+    if is_first:
+        file.path.unlink()
+    done = await trio.to_thread.run_sync(run, "remote", "logout", "orders")
+    assert done.exit_code == 0
+    assert not list(file.path.parent.iterdir())
 
 
 async def test_a_401_after_revocation_names_the_command(
