@@ -1,19 +1,25 @@
 """Loopback redirect of a sign-in: a web server for the one request that brings the authorization code.
 
-It takes only a request with the state that the sign-in has drawn; web pages and other users can send others.
+It takes only a request with the state that the sign-in has drawn, from a process of this user: web pages can
+send others, and other users can read the state on the command line that opens the browser.
 Rules: RFC 8252, section 7.3.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from ipaddress import ip_address
 from urllib.parse import parse_qs
 
 import trio
+
+from native_host.system.sock_diag import TcpAddress, find_socket_owner
 
 PATH = "/callback"
 _REQUEST_S = 10.0
@@ -57,6 +63,8 @@ class RedirectServer:
 
     async def _answer(self, stream: trio.SocketStream) -> None:
         status, parameters = self._judge(await _read_head(stream))
+        if parameters and _is_of_another_user(stream.socket):
+            status, parameters = HTTPStatus.FORBIDDEN, {}
         is_first = bool(parameters) and not self._parameters
         if is_first:
             self._parameters = parameters
@@ -111,6 +119,27 @@ async def _read_head(stream: trio.SocketStream) -> bytes:
         if not chunk or len(head) > _MAX_HEAD_BYTES:
             return b""
     return bytes(head)
+
+
+def _is_of_another_user(ours: trio.socket.SocketType) -> bool:
+    """Return whether another user, except root, has the other end; only Linux reports that.
+
+    Browsers wait for the response: what has closed its end conceals whose it was.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        here, there = (
+            TcpAddress(ip_address(end[0]), end[1]) for end in (ours.getsockname(), ours.getpeername())
+        )
+        with suppress(OSError):
+            owner = find_socket_owner(there, here)
+            return owner is None or owner.uid not in {os.getuid(), 0}
+        # The system does not know the other end: it is outside of this virtual machine, or closed.
+        ours.getpeername()
+    except OSError:
+        return True
+    return False
 
 
 def _format_response(status: HTTPStatus, page: str) -> bytes:

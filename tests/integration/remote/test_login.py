@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -514,6 +515,43 @@ async def test_only_the_redirect_with_the_right_state_is_taken(
 
     await log_in(orders, mcpb_home, attack_first)
     assert statuses == [400, 400, 400, 400, 404]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+@pytest.mark.parametrize("answer_bytes", [4096, 0])
+async def test_another_user_who_knows_the_state_cannot_complete_the_sign_in(
+    orders: RemoteSettings, file: LoginFile, mcpb_home: Path, answer_bytes: int
+) -> None:
+    """The state is on the command line that opens the browser; `answer_bytes` 0: it closes at once."""
+    program = """
+import os, socket, sys
+os.setgid(12345)
+os.setuid(12345)
+connection = socket.socket()
+connection.connect((b"127.0.0.1", int(sys.argv[1])))
+connection.sendall(sys.argv[2].encode())
+if answer_bytes := int(sys.argv[3]):
+    print(connection.recv(answer_bytes).partition(b" ")[2][:3])
+"""
+    statuses: list[bytes] = []
+
+    def attack_first(address: str, origin: str) -> None:
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        callback = urlsplit(asked["redirect_uri"])
+        query = urlencode({"code": "x", "state": asked["state"]})
+        request = f"GET {callback.path}?{query} HTTP/1.1\r\nHost: {callback.netloc}\r\n\r\n"
+        command = [sys.executable, "-c", program, str(callback.port), request, str(answer_bytes)]
+
+        def attack() -> None:
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=SOON_S)
+            statuses.append(done.stdout.strip())
+            browse(address, origin)
+
+        threading.Thread(target=attack, daemon=True).start()
+
+    await log_in(orders, mcpb_home, attack_first)
+    assert statuses == [b"b'403'" if answer_bytes else b""]
+    assert file.read()
 
 
 async def test_a_denied_sign_in_stores_nothing(
