@@ -153,4 +153,8 @@ class LoginFile:
                     if trio.current_time() >= until:
                         raise
                     await trio.sleep(_LOCK_POLL_S)
+                except OSError as error:
+                    # Not every network file system has locks.
+                    reason = f"cannot be locked: {error.strerror}"
+                    raise PrivateFileError(self._directory, reason) from error
             yield

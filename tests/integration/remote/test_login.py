@@ -6,6 +6,7 @@ follows the address that mcpb prints.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -396,6 +397,24 @@ async def test_a_refresh_token_is_not_used_where_its_successor_cannot_be_stored(
     obstacle.parent.rmdir()
     assert CANARY in (await RemoteHeaders(orders).read())["Authorization"]
     assert len(servers.find("/token", grant_type="refresh_token")) == 1
+
+
+async def test_a_valid_token_is_used_although_its_file_cannot_be_locked(
+    servers: SignInServers,
+    orders: RemoteSettings,
+    file: LoginFile,
+    mcpb_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    login = age(file, await log_in(orders, mcpb_home), remaining_s=20)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert await RemoteHeaders(orders).read() == {"Authorization": f"Bearer {login.access_token}"}
+    age(file, login, remaining_s=-1)
+    assert (await problem_of(RemoteHeaders(orders))).cause is Cause.HEADERS
+    assert not servers.find("/token", grant_type="refresh_token")
 
 
 async def test_a_silent_authorization_server_delays_only_requests_without_a_valid_token(
