@@ -273,7 +273,7 @@ def log_in(name: str, *, is_address_shown: bool) -> None:
             threading.Thread(target=open_address, args=(address,), daemon=True).start()
 
     try:
-        trio.run(sign_in, settings, mcpb_home(), on_address)
+        problem = trio.run(sign_in, settings, mcpb_home(), on_address)
     except (RemoteProblem, PrivateFileError, TimeoutError) as error:
         detail = RemoteHeaders(settings).mask(str(error)) or "another mcpb uses its tokens"
         raise click.ClickException(
@@ -283,6 +283,9 @@ def log_in(name: str, *, is_address_shown: bool) -> None:
         if group.subgroup(KeyboardInterrupt):
             raise click.Abort from None
         raise
+    if problem:
+        text = f"The tokens of the earlier sign-in were not revoked: {problem}"
+        click.echo(for_terminal(text, on=sys.stderr), err=True)
     (check,) = _check([settings])
     click.echo(for_terminal("\n".join([f"Signed in to {name}.", *_format_check(check)])))
     sys.exit(0 if check.is_connected else 1)

@@ -120,8 +120,10 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_access_token(self, token: str) -> AccessToken | None:
         return self.access.get(token)
 
-    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:  # noqa: ARG002
-        self.revoke_all()
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        for tokens in (self.access, self.refresh):
+            for each in [key for key, issued in tokens.items() if issued.client_id == token.client_id]:
+                del tokens[each]
 
     def revoke_all(self) -> None:
         """Accept no token any more."""

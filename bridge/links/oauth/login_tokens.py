@@ -146,6 +146,26 @@ def find_expiry(expires_in: object, now: float) -> float | None:
     return now + expires_in
 
 
+async def store_login(home: Path, name: str, login: RemoteLogin) -> str:
+    """Replace the stored sign-in to a server, then revoke the tokens of the earlier one as `forget_login`.
+
+    Returns:
+        Why those were not revoked; empty: they were, there are none, or there is no way.
+
+    Raises:
+        PrivateFileError: the file cannot be written.
+        TimeoutError: another process holds it.
+    """
+    file = LoginFile(home, name)
+    async with file.hold(LOCK_S):
+        earlier, problem = _read_to_revoke(file)
+        file.write(login)
+    # Of one client, some servers revoke all tokens, the new ones too.
+    if earlier and (earlier.issuer, earlier.client_id) == (login.issuer, login.client_id):
+        return ""
+    return await _revoke(earlier) if earlier else problem
+
+
 async def forget_login(home: Path, name: str) -> tuple[bool, str]:
     """Remove the stored sign-in to a server, then revoke its tokens if the server offers that.
 
@@ -160,20 +180,28 @@ async def forget_login(home: Path, name: str) -> tuple[bool, str]:
     if not file.exists():
         return False, ""
     async with file.hold(LOCK_S):
-        login, problem = None, ""
-        try:
-            login = file.read()
-        except PrivateFileError as error:
-            problem = f"their file {error.reason}"
+        login, problem = _read_to_revoke(file)
         file.remove()
-    if login is None or not login.revocation_endpoint:
-        return True, problem
+    return True, await _revoke(login) if login else problem
+
+
+def _read_to_revoke(file: LoginFile) -> tuple[RemoteLogin | None, str]:
+    """Return the sign-in, or why its file, if there is one, cannot be used."""
+    try:
+        return file.read(), ""
+    except PrivateFileError as error:
+        return None, f"their file {error.reason}"
+
+
+async def _revoke(login: RemoteLogin) -> str:
+    """Revoke the tokens; return why they were not revoked, empty if they were or there is no way."""
+    if not login.revocation_endpoint:
+        return ""
     from bridge.links.oauth.oauth_http import revoke_token  # noqa: PLC0415  (few sign-ins end)
 
     try:
         with trio.fail_after(_REVOKE_S):
             status = await revoke_token(login)
     except (RemoteProblem, trio.TooSlowError) as error:
-        detail = error.detail if isinstance(error, RemoteProblem) else "it did not answer in time"
-        return True, detail
-    return True, "" if status in {200, 204} else f"it answered with HTTP status {status}"
+        return error.detail if isinstance(error, RemoteProblem) else "it did not answer in time"
+    return "" if status in {200, 204} else f"it answered with HTTP status {status}"

@@ -29,7 +29,7 @@ from bridge import __version__
 from bridge.config.remote_settings import RemoteSettings, is_bearer_token
 from bridge.links.oauth.login_file import LoginFile, RemoteLogin
 from bridge.links.oauth.login_redirect import RedirectServer, open_redirect_server
-from bridge.links.oauth.login_tokens import LOCK_S, find_expiry
+from bridge.links.oauth.login_tokens import find_expiry, store_login
 from bridge.links.oauth.oauth_http import OAuthHttp, open_http, origin_of
 from bridge.links.remote_problem import Cause, RemoteProblem
 
@@ -50,8 +50,8 @@ _INITIALIZE = {
 }
 
 
-async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[str, str], None]) -> Path:
-    """Let the user sign in, and store the tokens; return the path of their file.
+async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[str, str], None]) -> str:
+    """Let the user sign in, and store the tokens.
 
     Args:
         settings: of the server.
@@ -59,14 +59,16 @@ async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[st
         on_address: is called with the address to open in a browser, and the origin of the server that the
             user signs in at.
 
+    Returns:
+        Why the tokens of an earlier sign-in were not revoked; empty as for `store_login`.
+
     Raises:
         RemoteProblem: there is no sign-in; the detail says why.
         PrivateFileError: the tokens cannot be stored.
         TimeoutError: another process holds their file.
     """
-    file = LoginFile(home, settings.name)
     # Before the user signs in: a problem with the directory would be found too late.
-    file.prepare()
+    LoginFile(home, settings.name).prepare()
     # Its loggers write responses and tracebacks to stderr.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
     outcome: RemoteLogin | RemoteProblem
@@ -78,9 +80,7 @@ async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[st
             outcome = problem
     if isinstance(outcome, RemoteProblem):
         raise outcome
-    async with file.hold(LOCK_S):
-        file.write(outcome)
-    return file.path
+    return await store_login(home, settings.name, outcome)
 
 
 class _Storage:

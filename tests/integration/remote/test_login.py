@@ -266,6 +266,27 @@ async def test_logout_removes_what_a_process_that_was_killed_while_it_wrote_has_
     assert not list(file.path.parent.iterdir())
 
 
+async def test_a_new_sign_in_revokes_the_tokens_of_the_earlier_one(
+    servers: SignInServers, orders: RemoteSettings, mcpb_home: Path
+) -> None:
+    earlier = await log_in(orders, mcpb_home)
+    assert not servers.find("/revoke")
+    login = await log_in(orders, mcpb_home)
+    assert servers.find("/revoke", token=earlier.refresh_token)
+    assert list(servers.provider.refresh) == [login.refresh_token]
+    servers.answer("/revoke", {}, 503)
+    with trio.fail_after(SOON_S):
+        assert await sign_in(orders, mcpb_home, browse)
+
+
+async def test_a_new_sign_in_of_the_same_client_revokes_nothing(
+    servers: SignInServers, orders: RemoteSettings, mcpb_home: Path
+) -> None:
+    login = await log_in(orders, mcpb_home)
+    assert await login_tokens.store_login(mcpb_home, orders.name, login) == ""
+    assert not servers.find("/revoke")
+
+
 async def test_a_401_after_revocation_names_the_command(
     servers: SignInServers, orders: RemoteSettings, mcpb_home: Path
 ) -> None:
