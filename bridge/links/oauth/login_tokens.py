@@ -87,7 +87,10 @@ class LoginTokens:
         return is_due and bool(login.refresh_token) and not login.is_new(now)
 
     async def _refresh_once(self, lock_s: float, *, is_rejected: bool) -> RemoteLogin | None:
-        """Return the sign-in as this or another process has refreshed it. Raises RemoteProblem."""
+        """Return the sign-in as this or another process has refreshed it; without `lock_s`, also as it is.
+
+        Raises RemoteProblem.
+        """
         try:
             async with self._file.hold(lock_s):
                 login = self._load()
@@ -95,6 +98,8 @@ class LoginTokens:
                     return login
                 return await self._refresh(login)
         except TimeoutError:
+            if not lock_s:
+                return self._load()
             raise RemoteProblem(Cause.TOO_SLOW, "another mcpb has not refreshed it in time") from None
         except PrivateFileError as error:
             raise RemoteProblem(Cause.HEADERS, f"sign-in: {error}") from None

@@ -420,6 +420,17 @@ async def test_a_refresh_token_is_not_used_where_its_successor_cannot_be_stored(
     assert len(servers.find("/token", grant_type="refresh_token")) == 1
 
 
+async def test_a_refresh_by_another_process_delays_no_later_one(
+    servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path
+) -> None:
+    login = age(file, await log_in(orders, mcpb_home), remaining_s=20)
+    headers = RemoteHeaders(orders)
+    async with file.hold(0):
+        assert await headers.read() == {"Authorization": f"Bearer {login.access_token}"}
+    assert await headers.read(is_rejected=True) != {"Authorization": f"Bearer {login.access_token}"}
+    assert len(servers.find("/token", grant_type="refresh_token")) == 1
+
+
 async def test_a_valid_token_is_used_although_its_file_cannot_be_locked(
     servers: SignInServers,
     orders: RemoteSettings,
