@@ -29,8 +29,9 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,6 +40,8 @@ SOON_S = 60
 CODE_S = 60
 HANG: Response = Response(status_code=599)
 """Stands for no response at all."""
+QUOTE: Response = Response(status_code=599)
+"""Stands for an error that quotes the whole request."""
 
 
 class Received(NamedTuple):
@@ -48,6 +51,7 @@ class Received(NamedTuple):
     method: str
     path: str
     authorization: str
+    query: Mapping[str, str]
     form: Mapping[str, str]
     """Fields of a form; empty for other bodies."""
     text: str
@@ -66,6 +70,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
         self.refresh: dict[str, RefreshToken] = {}
+        self.issued: dict[str, list[str]] = {"code": [], "access_token": [], "refresh_token": []}
+        """All that it ever issued, by kind."""
         self.lifetime_s = 3600
         self.denies = False
         """Whether the user denies the next sign-in."""
@@ -81,6 +87,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         if self.denies:
             return construct_redirect_uri(address, error="access_denied", state=params.state)
         code = secrets.token_urlsafe(24)
+        self.issued["code"].append(code)
         self.codes[code] = AuthorizationCode(
             code=code,
             scopes=params.scopes or [],
@@ -132,6 +139,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
     def _issue(self, client_id: str, scopes: list[str], resource: str | None) -> OAuthToken:
         access, refresh = (f"canary-{kind}-{secrets.token_urlsafe(24)}" for kind in ("access", "refresh"))
+        self.issued["access_token"].append(access)
+        self.issued["refresh_token"].append(refresh)
         expires_at = int(time.time()) + self.lifetime_s
         self.access[access] = AccessToken(
             token=access, client_id=client_id, scopes=scopes, expires_at=expires_at, resource=resource
@@ -179,6 +188,14 @@ class SignInServers:
         """Return all that an origin has received, as one text."""
         return "\n".join(each.text for each in self.received if each.origin == origin)
 
+    def secrets(self) -> dict[str, set[str]]:
+        """Return the secrets of all sign-ins by kind, as they were issued or received."""
+        found = {kind: set(values) for kind, values in self.provider.issued.items()}
+        found["state"] = {each.query["state"] for each in self.find("/authorize")}
+        for kind in ("code_verifier", "client_secret"):
+            found[kind] = {each.form[kind] for each in self.received if kind in each.form}
+        return found
+
     def answer(self, path: str, content: Any, status: int = 200) -> None:
         """Answer a path with JSON."""
         self.answers[path] = JSONResponse(content, status)
@@ -205,7 +222,22 @@ class SignInServers:
             """Finds an order."""
             return f"order {number}"
 
+        @server.tool()
+        def quote(context: Context) -> str:
+            """Returns the header with the token."""
+            return _authorization_of(context)
+
+        @server.tool()
+        def reject(context: Context) -> str:
+            """Fails with an error that has the header with the token."""
+            raise MCPError(code=-32603, message=f"Rejected {_authorization_of(context)}.")
+
         return _Recorder(server.streamable_http_app(), self)
+
+
+def _authorization_of(context: Context) -> str:
+    assert context.headers
+    return context.headers["authorization"]
 
 
 class _Recorder:
@@ -227,6 +259,7 @@ class _Recorder:
                 method=scope["method"],
                 path=scope["path"],
                 authorization=request.headers.get("authorization", ""),
+                query=request.query_params,
                 form=dict(parse_qsl(body.decode(), keep_blank_values=True)) if is_form else {},
                 text=f"{request.url} {dict(request.headers)} {body.decode(errors='replace')}",
             )
@@ -234,6 +267,8 @@ class _Recorder:
         answer = self._servers.answers.get(scope["path"])
         if answer is HANG:
             await trio.sleep(SOON_S)
+        if answer is QUOTE:
+            answer = JSONResponse({"error": body.decode(), "error_description": body.decode()}, 400)
         if answer:
             await answer(scope, receive, send)
             return
