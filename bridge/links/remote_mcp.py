@@ -141,6 +141,8 @@ class RemoteServer:
         self._connection: RemoteConnection | None = None
         """The connection that requests use: its first sync has succeeded."""
         self._log_level = ""
+        self._rejection = ""
+        """Last error of the state, while it is that of a request which the server does not accept."""
         self._settled = trio.Event()
         self._doubt = trio.Event()
         """Set when the connection may be lost without a sign of it."""
@@ -236,10 +238,11 @@ class RemoteServer:
                     if problem.cause is Cause.TOO_SLOW:
                         self._doubt.set()
                     if not problem.is_session_lost:
-                        self._note_authorization(problem)
+                        if problem.cause is Cause.UNAUTHORIZED:
+                            self._note_rejection(problem)
                         raise self.make_error(problem) from None
                 else:
-                    self._note_authorization(None)
+                    self._forget_rejection()
                     return result
                 return await self._call_again(method, params, call)
 
@@ -403,7 +406,11 @@ class RemoteServer:
     async def _read_headers(self, is_rejected: bool) -> dict[str, str]:
         headers = dict(self.options.headers)
         if self.options.get_headers is not None:
-            fresh = await self.options.get_headers(is_rejected=is_rejected)
+            try:
+                fresh = await self.options.get_headers(is_rejected=is_rejected)
+            except RemoteProblem as problem:
+                self._note_rejection(problem)
+                raise
             replaced = {name.lower() for name in fresh}
             headers = {name: value for name, value in headers.items() if name.lower() not in replaced} | fresh
         self._secrets.add(headers)
@@ -602,12 +609,16 @@ class RemoteServer:
             self.lists = lists
             self._notify()
 
-    def _note_authorization(self, problem: RemoteProblem | None) -> None:
-        """Show in the state that a request was answered 401, until one is not: the connection stays."""
-        if problem is not None and problem.cause is Cause.UNAUTHORIZED:
-            self._set_state(last_error=self._secrets.mask(problem.detail), cause=problem.cause)
-        elif problem is None and self.state.cause is Cause.UNAUTHORIZED:
+    def _note_rejection(self, problem: RemoteProblem) -> None:
+        """Show in the state why the server accepts no request, or none can be sent: the connection stays."""
+        self._rejection = self._secrets.mask(problem.detail)
+        self._set_state(last_error=self._rejection, cause=problem.cause)
+
+    def _forget_rejection(self) -> None:
+        """Clear that error from the state: a request has been accepted."""
+        if self._rejection and self.state.last_error == self._rejection:
             self._set_state(last_error="", cause=None)
+        self._rejection = ""
 
     def _set_state(self, **members: Any) -> None:
         self.state = msgspec.structs.replace(self.state, **members)

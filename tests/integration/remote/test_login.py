@@ -325,6 +325,24 @@ async def test_the_state_shows_a_401_until_a_request_is_accepted(
         assert not server.state.last_error
 
 
+async def test_the_state_shows_a_refresh_that_fails_until_a_request_is_accepted(
+    servers: SignInServers, orders: RemoteSettings, file: LoginFile, mcpb_home: Path
+) -> None:
+    age(file, await log_in(orders, mcpb_home), remaining_s=3600)
+    params = {"name": "find_order", "arguments": {"number": 1}}
+    async with open_remote(make_options(orders, RemoteHeaders(orders))) as server:
+        accepted = dict(servers.provider.access)
+        servers.provider.access.clear()
+        servers.answer("/token", {"error": "not known"}, 400)
+        with pytest.raises(RemoteCallError):
+            await server.request("tools/call", params)
+        assert "the sign-in cannot be refreshed" in server.state.last_error
+        assert (server.state.state, server.state.cause) == ("ready", Cause.CLOSED)
+        servers.provider.access.update(accepted)
+        await server.request("tools/call", params)
+        assert (server.state.last_error, server.state.cause) == ("", None)
+
+
 def test_login_needs_a_url_without_other_credentials(orders: RemoteSettings, mcpb_home: Path) -> None:
     for keys, named in (
         ({"bearer_env": "ORDERS"}, "its bearer_env from"),
