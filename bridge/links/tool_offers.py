@@ -530,8 +530,9 @@ def _documents_in(browser: Browser, tab: wire.Tab) -> Iterator[_Document]:
     tab_origin = origins.canonicalize(tab.origin)
     activity = tab.active and tab.focused, tab.last_accessed
     for frame_id, frame in sorted(browser.frames.get(tab.tab_id, {}).items()):
-        if frame.lost_at is None:
-            origin = origins.canonicalize(frame.announced.origin)
+        origin = frame.announced.origin
+        # Rules treat `https://app.example.` as `https://app.example`; the user gives tools to one of them.
+        if frame.lost_at is None and origin == origins.canonicalize(origin):
             at = browser.host, tab.tab_id, frame_id, frame.announced.document_id
             yield _Document(*at, origin, tab_origin, activity)
 

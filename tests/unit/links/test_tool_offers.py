@@ -259,6 +259,7 @@ async def test_names_with_dots_stay_and_texts_of_the_server_are_sanitized(played
         document(origin="http://app.example"),
         document(origin="https://app.example:8443"),
         document(origin="https://sub.app.example"),
+        document(origin="https://app.example."),
         document(origin="null"),
         document(incognito=True),
         document(is_sandboxed=True),
