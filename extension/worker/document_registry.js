@@ -29,6 +29,8 @@ import { Code, cut, notification, WireError } from "./wire.js";
 
 /** Why an offered tool is left out. */
 const PAGE_HAS_NAME = "The page has a tool of this name.";
+/** Why a document gets none. */
+const WITHOUT_ORIGIN = "The document is sandboxed and has no origin: tools cannot be offered to it.";
 /** Of a name, in the popup. */
 const SHOWN_BYTES = 256;
 
@@ -197,6 +199,7 @@ export class Frames {
    */
   offerTools({ server, tools, leftOut, ...address }, offerer) {
     const frame = this.#present(address);
+    if (frame.origin === "null") throw refusal(Code.NO_LONGER_OFFERED, WITHOUT_ORIGIN);
     const taken = new Set(this.#framesOfPage(frame).flatMap((each) => each.tools.map(({ name }) => name)));
     const [known, free] = [tools.filter(({ name }) => taken.has(name)), tools.filter(({ name }) => !taken.has(name))];
     const left = [...leftOut, ...known.map(({ name }) => ({ name, why: PAGE_HAS_NAME }))];

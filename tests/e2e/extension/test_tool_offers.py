@@ -351,6 +351,15 @@ async def test_an_offer_to_a_frame_that_may_not_use_webmcp_is_rejected(
     assert (error["code"], error["data"]) == (Code.NO_LONGER_OFFERED, {"handed": False})
 
 
+async def test_an_offer_to_a_sandboxed_document_is_rejected(
+    chain: Chain, browser: Chromium, client: Offering
+) -> None:
+    page = await chain.open(browser, "plain.html?sandboxed")
+    error = await client.offer(40, await client.until_page("sandboxed"), SEARCH)
+    assert (error["code"], error["data"]) == (Code.NO_LONGER_OFFERED, {"handed": False})
+    await until_listed(page)
+
+
 async def test_offers_that_make_no_sense_are_rejected(client: Offering, page: Page) -> None:
     document = await client.until_page("plain.html")
     for tools in ("x", [7], [{"name": "x"}], [{**COUNT, "inputSchema": 7}], [{**COUNT, "name": ["x"]}]):
