@@ -540,7 +540,7 @@ def _documents_in(browser: Browser, tab: wire.Tab) -> Iterator[_Document]:
 def _show_tool(server: OfferingServer, tool: RemoteTool) -> wire.OfferedTool | None:
     """Return a tool as pages get it; None: it cannot be shown without a secret."""
     definition = server.server.mask_json(msgspec.json.decode(tool.definition))
-    if definition is None:
+    if definition is None or server.server.mask_json(tool.tool.name) != tool.tool.name:
         return None
     hints = definition.get("annotations", {})
     annotations = {"untrustedContentHint": True}

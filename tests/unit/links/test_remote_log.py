@@ -44,3 +44,29 @@ def test_the_beginning_of_a_value_that_a_limit_has_cut_is_masked(text: str, mask
 
 def test_a_text_without_secrets_stays_as_it_is() -> None:
     assert SecretMask("https://orders.example").mask("a… b…") == "a… b…"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    ["key%2B1%3D%3D", "key+1==", "two words", "/s/0123456789abcdef0", "q%22uote%5C", 'q"uote\\', "4f1c9a02"],
+)
+def test_a_secret_is_masked_as_it_is_sent_and_as_a_server_reads_it(quoted: str) -> None:
+    mask = SecretMask(
+        "https://orders.example/api/s/0123456789abcdef0/mcp?key=key%2B1%3D%3D&q=two+words&r=q%22uote%5C"
+    )
+    mask.add({"Cookie": "theme=dark; sid=4f1c9a02"})
+    assert quoted not in mask.mask(f"bad {quoted}")
+    assert quoted not in mask.mask_json({"text": f"bad {quoted}"})["text"]
+
+
+def test_a_header_that_json_escapes_is_masked_in_json() -> None:
+    mask = SecretMask("https://orders.example/mcp")
+    mask.add({"X-Key": 'head"er\\key'})
+    assert mask.mask_json({"text": 'bad head"er\\key, see /mcp'}) == {"text": "bad •••, see /mcp"}
+
+
+def test_secrets_of_the_address_stay_masked_after_many_tokens() -> None:
+    mask = make_mask()
+    for number in range(100):
+        mask.add({"Authorization": f"Bearer token-{number:04}"})
+    assert mask.mask("query-key token-0099") == "••• •••"

@@ -252,6 +252,13 @@ async def test_names_with_dots_stay_and_texts_of_the_server_are_sanitized(played
     assert len(offer.tools[0].description) < 3000
 
 
+async def test_a_tool_whose_name_has_a_secret_is_not_offered(played: Played) -> None:
+    played.set_server(SEARCH, {**SEARCH, "name": f"find.{SECRET}"})
+    played.connect(document())
+    await settle()
+    assert played.names() == ["orders.search"]
+
+
 @pytest.mark.parametrize(
     "shown",
     [
