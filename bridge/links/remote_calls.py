@@ -1,11 +1,14 @@
 """Running calls of a remote server: timeouts, server requests, `InputRequiredResult`, log messages.
 
 A server's request goes to the only running call; with none or several it is rejected, because the server
-does not say which of them it is for. It imports nothing of the mcp package.
+does not say which of them it is for. A call of a page that was cancelled counts until its timeout: the server
+may go on with it, and what it asks must not reach the client of another call. It imports nothing of the mcp
+package.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, get_args
@@ -15,7 +18,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.primitives.log_message import LogLevel, is_wanted
-from bridge.links.remote_problem import Cause, RemoteProblem
+from bridge.links.remote_problem import Cause, RemoteProblem, RemoteReportedError
 from native_host.protocol.wire import Code
 
 MAX_REQUESTS_OF_CALL = 4
@@ -43,6 +46,8 @@ class RemoteObserver(msgspec.Struct, frozen=True):
     """Receives the params of `notifications/message`."""
     log_level: str = ""
     """Least severe level that it wants; empty: no log messages."""
+    is_of_page: bool = False
+    """True if a page calls: no client may be asked for it."""
 
 
 NO_REMOTE_OBSERVER = RemoteObserver()
@@ -133,17 +138,26 @@ class RunningCalls:
         self.roots = roots
         """Configured roots: with them, `roots/list` is answered here."""
         self._calls: list[RunningCall] = []
+        self._abandoned_until = -math.inf
+        """Time until which the server may go on with calls of pages that have ended here."""
 
     @contextmanager
     def start(self, method: str, observer: RemoteObserver, timeout_s: float) -> Iterator[RunningCall]:
         """Register a call until the end of the context."""
         call = RunningCall(observer, timeout_s, may_ask=method in _MAY_ASK)
         self._calls.append(call)
+        is_over = False
         try:
             yield call
+            is_over = True
+        except CallError as error:
+            is_over = isinstance(error, RemoteReportedError) or not error.handed
+            raise
         finally:
             self._calls.remove(call)
             call.close()
+            if observer.is_of_page and not is_over:
+                self._abandoned_until = max(self._abandoned_until, trio.current_time() + timeout_s)
 
     async def answer(self, method: str, params: Params) -> Params:
         """Answer a request of the server.
@@ -157,6 +171,8 @@ class RunningCalls:
         if len(calls) != 1:
             running = "no call runs" if not calls else f"{len(calls)} calls run"
             raise _rejection(Code.INTERNAL_ERROR, f"{running}, so this request has no recipient")
+        if trio.current_time() < self._abandoned_until and not calls[0].observer.is_of_page:
+            raise _rejection(Code.INTERNAL_ERROR, "it may belong to a call of a page that was cancelled")
         return await calls[0].answer(method, params)
 
     async def answer_input(self, call: RunningCall, result: Params) -> Params:

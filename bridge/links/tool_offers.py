@@ -490,7 +490,8 @@ async def _request(server: OfferingServer, tool: RemoteTool, arguments: dict[str
     try:
         with scope:
             params = {"name": tool.own_name, "arguments": arguments}
-            result = await server.server.request("tools/call", params, RemoteObserver(on_request=reject))
+            observer = RemoteObserver(on_request=reject, is_of_page=True)
+            result = await server.server.request("tools/call", params, observer)
     except CallError:
         if not is_asking:
             raise
