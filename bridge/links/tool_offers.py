@@ -53,6 +53,8 @@ RETRY_S = 0.25
 MAX_RETRY_S = 30.0
 _MAX_ERROR_CHARS = 4096
 _MAX_SAID = 200
+_MAX_NAMED = 5
+"""Tools that a line of the log names."""
 _ELICIT = "elicitation/create"
 
 _log = logging.getLogger(__name__)
@@ -402,11 +404,8 @@ class ToolOffers:
 
     def _handle_state(self, offer: _Offer, state: wire.OfferState) -> None:
         known = {each.name for each in offer.state.left_out} if offer.state else set()
-        for each in state.left_out:
-            if each.name not in known:
-                why, name = single_line(each.why, _MAX_SAID), single_line(each.name, _MAX_SAID)
-                at = offer.document.origin
-                _log.warning("remote server %s: %s has no tool %s: %s", offer.place.server, at, name, why)
+        if left_out := [each for each in state.left_out if each.name not in known]:
+            _log_left_out(offer, left_out)
         offer.state, offer.retry_s = state, RETRY_S
         self._services.changes.notify()
 
@@ -514,6 +513,14 @@ def _for_page(error: CallError) -> CallError:
         case RemoteCallError():  # its detail may name the server's address
             return CallError(error.code, f"{error.what}. {has_run}", handed=error.handed)
     return CallError(error.code, error.detail, handed=error.handed)
+
+
+def _log_left_out(offer: _Offer, left_out: Sequence[wire.LeftOutTool]) -> None:
+    """Log one line: server and page decide how many tools there are."""
+    named = [single_line(f"{each.name}: {each.why}", 2 * _MAX_SAID) for each in left_out[:_MAX_NAMED]]
+    said = "; ".join([*named, *("…" for _ in left_out[_MAX_NAMED:][:1])])
+    server, origin, count = offer.place.server, offer.document.origin, len(left_out)
+    _log.warning("remote server %s: %s does not get %d tools: %s", server, origin, count, said)
 
 
 def _forbid(refusal: str) -> CallError:

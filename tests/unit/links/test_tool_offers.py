@@ -465,6 +465,24 @@ async def test_the_state_follows_the_extension(played: Played) -> None:
     assert played.offers.states() == [OfferStatus("orders", APP, False, 0, "")]
 
 
+async def test_the_log_has_one_line_about_the_tools_that_a_page_does_not_get(
+    played: Played, caplog: pytest.LogCaptureFixture
+) -> None:
+    played.set_server(SEARCH)
+    played.connect(document())
+    await settle()
+    offer = played.sent[0].caller.offer
+    assert offer
+    taken = [wire.LeftOutTool(name=f"orders.t{number}\n", why="taken") for number in range(2000)]
+    offer.on_offered(wire.OfferState(active=True, names=[], left_out=taken))
+    offer.on_offered(wire.OfferState(active=True, names=[], left_out=taken))
+    (line,) = caplog.messages
+    assert "2000 tools" in line
+    assert "\n" not in line
+    assert "orders.t4 : taken; …" in line
+    assert len(line) < 3000
+
+
 # ── Calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
