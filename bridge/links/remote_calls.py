@@ -46,6 +46,8 @@ class RemoteObserver(msgspec.Struct, frozen=True):
     """Receives the params of `notifications/message`."""
     log_level: str = ""
     """Least severe level that it wants; empty: no log messages."""
+    before_send: Callable[[], object] | None = None
+    """Called when the request has waited for its turn; raises CallError if it must not be sent any more."""
     is_of_page: bool = False
     """True if a page calls: no client may be asked for it."""
 

@@ -225,11 +225,13 @@ class RemoteServer:
         Raises:
             RemoteCallError: there is no result; `handed` says whether the request may have run.
             RemoteReportedError: the server answered with a JSON-RPC error.
-            CallError: a server request in an `InputRequiredResult` was rejected.
+            CallError: a server request in an `InputRequiredResult` was rejected, or `before_send` has raised.
         """
         self._raise_if_disposed()
         params = self._add_hop(params)
         async with self._slots:
+            if observer.before_send:
+                observer.before_send()
             with self._calls.start(method, observer, timeout_s or self.options.timeout_s) as call:
                 try:
                     result = await self._call(self._ready_connection(), method, params, call)
@@ -569,6 +571,8 @@ class RemoteServer:
                 while self._connection is None or self._connection.lost.is_set():
                     self._raise_if_disposed()
                     await self._changed.wait()
+            if call.observer.before_send:
+                call.observer.before_send()
             return await self._call(self._ready_connection(), method, params, call)
         except trio.TooSlowError:
             problem = RemoteProblem(self.state.cause or Cause.CLOSED, self.state.last_error)

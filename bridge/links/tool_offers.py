@@ -435,7 +435,8 @@ class ToolOffers:
             server, tool = self._admit(place, document, call.name)
             record.own_name = tool.own_name
             with self._count(place.server):
-                answered.update(await _request(server, tool, arguments.value))
+                check = partial(self._admit, place, document, call.name)
+                answered.update(await _request(server, tool, arguments.value, check))
             return Answer(b"", is_error=answered.get("isError") is True)
 
         try:
@@ -474,8 +475,13 @@ class ToolOffers:
         return server, tool
 
 
-async def _request(server: OfferingServer, tool: RemoteTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Call a tool; return its result without secrets. No client is there to ask the user through."""
+async def _request(
+    server: OfferingServer, tool: RemoteTool, arguments: dict[str, Any], check: Callable[[], object]
+) -> dict[str, Any]:
+    """Call a tool; return its result without secrets. No client is there to ask the user through.
+
+    `check` raises a CallError if the page may not call it any more; calls may wait for others.
+    """
     name, scope, is_asking = server.settings.name, trio.CancelScope(), False
 
     async def reject(method: str, _params: dict[str, Any]) -> dict[str, Any]:
@@ -489,7 +495,7 @@ async def _request(server: OfferingServer, tool: RemoteTool, arguments: dict[str
     try:
         with scope:
             params = {"name": tool.own_name, "arguments": arguments}
-            observer = RemoteObserver(on_request=reject, is_of_page=True)
+            observer = RemoteObserver(on_request=reject, before_send=check, is_of_page=True)
             result = await server.server.request("tools/call", params, observer)
     except CallError:
         if not is_asking:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pytest
 import trio
+import trio.testing
 
 from bridge.errors import CallError
 from bridge.hub.transport import HOPS
@@ -487,6 +488,31 @@ async def test_calls_above_the_limit_wait(server: Instructable) -> None:
     assert server.counts()["tools/call"] == 40
 
 
+async def test_a_call_that_is_not_allowed_any_more_at_its_turn_is_not_sent(server: Instructable) -> None:
+    checks: list[int] = []
+
+    def forbid() -> None:
+        checks.append(server.counts()["tools/call"])
+        raise CallError(Code.NOT_ALLOWED, handed=False)
+
+    async def call_forbidden() -> None:
+        with pytest.raises(CallError) as rejected:
+            await call(remote, "add", RemoteObserver(before_send=forbid), a=1, b=2)
+        assert rejected.value.code == Code.NOT_ALLOWED
+
+    server.control(hang=["echo"])
+    async with opened(server) as remote, trio.open_nursery() as nursery:
+        for number in range(32):
+            nursery.start_soon(partial(call, remote, "echo", text=str(number)))
+        await server.wait(lambda log: log.counts.get("tools/call", 0) == 32)
+        nursery.start_soon(call_forbidden)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not checks
+        server.control(hang=[])
+    assert checks == [32]
+    assert server.counts()["tools/call"] == 32
+
+
 async def test_json_responses_are_read(server: Instructable) -> None:
     server.control(json_response=True)
     async with opened(server) as remote:
@@ -680,9 +706,12 @@ async def test_a_server_that_is_killed_in_mid_call_may_have_run_it(server: Instr
 async def test_a_call_that_a_lost_session_rejects_is_repeated_in_a_new_one(handshake: Instructable) -> None:
     async with opened(handshake, watch=False) as remote:
         handshake.control(drop_sessions=True)
-        assert text_of(await call(remote, "add", a=2, b=3)) == "5"
+        checks: list[str] = []
+        observer = RemoteObserver(before_send=lambda: checks.append("checked"))
+        assert text_of(await call(remote, "add", observer, a=2, b=3)) == "5"
     calls = handshake.log().find("tools/call")
     assert [request.status for request in calls] == [404, 200]
+    assert checks == 2 * ["checked"]
 
 
 async def test_a_server_that_answers_nothing_any_more_is_connected_again(

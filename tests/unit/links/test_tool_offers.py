@@ -543,6 +543,20 @@ async def test_what_was_allowed_at_the_offer_is_checked_again_at_each_call(
     assert server.called == []
 
 
+async def test_what_changes_while_a_call_waits_for_its_turn_is_checked_before_it_is_sent(
+    played: Played, server: AnsweringServer
+) -> None:
+    async def wait_for_turn(_method: str, _params: Params, observer: RemoteObserver) -> Params:
+        played.set_server({**SEARCH, "annotations": {}})
+        assert observer.before_send
+        observer.before_send()
+        raise AssertionError
+
+    server.answer = wait_for_turn
+    error = await rejection(played)
+    assert (error.code, error.handed) == (Code.NOT_ALLOWED, False)
+
+
 async def test_a_tool_that_changes_something_is_not_called_by_its_name(
     played: Played, server: AnsweringServer
 ) -> None:
