@@ -1,14 +1,12 @@
 """Running calls of a remote server: timeouts, server requests, `InputRequiredResult`, log messages.
 
 A server's request goes to the only running call; with none or several it is rejected, because the server
-does not say which of them it is for. A call of a page that was cancelled counts until its timeout: the server
-may go on with it, and what it asks must not reach the client of another call. It imports nothing of the mcp
-package.
+does not say which of them it is for. A call that was cancelled counts until its timeout: the server may go on
+with it, and what it asks must not reach another caller. It imports nothing of the mcp package.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, get_args
@@ -48,8 +46,8 @@ class RemoteObserver(msgspec.Struct, frozen=True):
     """Least severe level that it wants; empty: no log messages."""
     before_send: Callable[[], object] | None = None
     """Called when the request has waited for its turn; raises CallError if it must not be sent any more."""
-    is_of_page: bool = False
-    """True if a page calls: no client may be asked for it."""
+    caller: str = ""
+    """Who calls: what is requested in one caller's call must not reach another."""
 
 
 NO_REMOTE_OBSERVER = RemoteObserver()
@@ -140,8 +138,8 @@ class RunningCalls:
         self.roots = roots
         """Configured roots: with them, `roots/list` is answered here."""
         self._calls: list[RunningCall] = []
-        self._abandoned_until = -math.inf
-        """Time until which the server may go on with calls of pages that have ended here."""
+        self._abandoned: dict[str, float] = {}
+        """By caller: the time until which the server may go on with calls that have ended here."""
 
     @contextmanager
     def start(self, method: str, observer: RemoteObserver, timeout_s: float) -> Iterator[RunningCall]:
@@ -158,8 +156,22 @@ class RunningCalls:
         finally:
             self._calls.remove(call)
             call.close()
-            if observer.is_of_page and not is_over:
-                self._abandoned_until = max(self._abandoned_until, trio.current_time() + timeout_s)
+            if call.may_ask and not is_over:
+                self._note_abandoned(observer.caller, timeout_s)
+
+    def _note_abandoned(self, caller: str, timeout_s: float) -> None:
+        now = trio.current_time()
+        self._abandoned = {each: until for each, until in self._abandoned.items() if until > now}
+        self._abandoned[caller] = max(self._abandoned.get(caller, now), now + timeout_s)
+
+    def forget_abandoned(self) -> None:
+        """Begin with a new connection: what the server sends on it belongs to no earlier call."""
+        self._abandoned.clear()
+
+    def _may_be_of_another(self, caller: str) -> bool:
+        """Return whether the server may go on with a call of another caller."""
+        now = trio.current_time()
+        return any(until > now for each, until in self._abandoned.items() if each != caller)
 
     async def answer(self, method: str, params: Params) -> Params:
         """Answer a request of the server.
@@ -173,8 +185,10 @@ class RunningCalls:
         if len(calls) != 1:
             running = "no call runs" if not calls else f"{len(calls)} calls run"
             raise _rejection(Code.INTERNAL_ERROR, f"{running}, so this request has no recipient")
-        if trio.current_time() < self._abandoned_until and not calls[0].observer.is_of_page:
-            raise _rejection(Code.INTERNAL_ERROR, "it may belong to a call of a page that was cancelled")
+        if self._may_be_of_another(calls[0].observer.caller):
+            raise _rejection(
+                Code.INTERNAL_ERROR, "it may belong to another client's call, which was cancelled"
+            )
         return await calls[0].answer(method, params)
 
     async def answer_input(self, call: RunningCall, result: Params) -> Params:

@@ -351,6 +351,7 @@ class RemoteServer:
         self._syncing = connection
         self._log_level = ""
         self._doubt = trio.Event()
+        self._calls.forget_abandoned()
         # Entries for clients are made with the first lists, and depend on the name.
         info = connection.server_info
         self._set_state(

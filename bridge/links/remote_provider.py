@@ -404,6 +404,7 @@ class RemoteProvider(NoProvider):
             on_request=requests.answer,
             on_log=on_log,
             log_level=log.least_level(session, observer.log) or "",
+            caller=session.id,
         )
 
     # ── Resources ───────────────────────────────────────────────────────────────────────────────────────────

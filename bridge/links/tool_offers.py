@@ -55,6 +55,8 @@ _MAX_ERROR_CHARS = 4096
 _MAX_SAID = 200
 _MAX_NAMED = 5
 """Tools that a line of the log names."""
+_PAGES = "pages"
+"""Caller of all calls of pages: none has anyone to ask."""
 _ELICIT = "elicitation/create"
 
 _log = logging.getLogger(__name__)
@@ -495,7 +497,7 @@ async def _request(
     try:
         with scope:
             params = {"name": tool.own_name, "arguments": arguments}
-            observer = RemoteObserver(on_request=reject, before_send=check, is_of_page=True)
+            observer = RemoteObserver(on_request=reject, before_send=check, caller=_PAGES)
             result = await server.server.request("tools/call", params, observer)
     except CallError:
         if not is_asking:
