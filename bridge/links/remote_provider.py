@@ -337,11 +337,11 @@ class RemoteProvider(NoProvider):
         """See `Provider`."""
         remote, tool = await self._find_tool(record.name)
         record.site, record.own_name = Site(origin=remote.origin), tool.own_name
-        if refusal := self._refusal(tool):
-            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
+        check = partial(self._check_tool, remote, record.name)
+        check()
         params = {"name": tool.own_name, "arguments": record.arguments.value}
         try:
-            result = await self._request(remote, record.session, "tools/call", params, observer)
+            result = await self._request(remote, record.session, "tools/call", params, observer, check)
         except RemoteReportedError as error:
             text = f"{_server_of(remote)}: {error.detail or 'its server reported an error without a text'}"
             return Answer(make_failure_result(text), is_error=True, origin=remote.origin)
@@ -352,6 +352,14 @@ class RemoteProvider(NoProvider):
         if answer.links:
             record.session.linked.add(answer.links, remote.origin)
         return msgspec.structs.replace(answer, origin=remote.origin, is_mismatch=bool(mismatch))
+
+    def _check_tool(self, remote: _Remote, name: str) -> None:
+        """Raise a CallError if the tool is gone, or the policy forbids it."""
+        tool = remote.tools.get(name)
+        if tool is None:
+            raise CallError(Code.NO_LONGER_OFFERED, name, handed=False)
+        if refusal := self._refusal(tool):
+            raise CallError(Code.NOT_ALLOWED, refusal, handed=False)
 
     async def _find_tool(self, name: str) -> tuple[_Remote, RemoteTool]:
         if found := self._known_tool(name):
@@ -371,25 +379,46 @@ class RemoteProvider(NoProvider):
         return None
 
     async def _request(
-        self, remote: _Remote, session: Session, method: str, params: dict[str, Any], observer: CallObserver
+        self,
+        remote: _Remote,
+        session: Session,
+        method: str,
+        params: dict[str, Any],
+        observer: CallObserver,
+        check: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
-        """Send a request for a session. Raises as `RemoteServer.request`, or if the client is paused."""
+        """Send a request for a session.
+
+        When it is sent, `check` and pauses are checked: it may have waited for others. Raises as
+        `RemoteServer.request` and `check`, or if the client is paused.
+        """
         log = self._services.page_log
-        self._services.registry.pauses.check(session)
+        is_rejected = False
+
+        def check_turn() -> None:
+            nonlocal is_rejected
+            is_rejected = True
+            self._services.registry.pauses.check(session)
+            if check:
+                check()
+            is_rejected = False
+
         reading = log.follow_server(session, remote.origin, observer.log)
         try:
-            watching = self._observe(remote, session, observer)
+            watching = self._observe(remote, session, observer, check_turn)
             if observer.hops:
                 params = {**params, "_meta": {HOPS: observer.hops}}
             return await remote.server.request(method, params, watching)
         except (RemoteCallError, RemoteReportedError):
             raise
         except CallError as error:
-            raise _needs_answer(remote, error) from None
+            raise (error if is_rejected else _needs_answer(remote, error)) from None
         finally:
             reading.cancel()
 
-    def _observe(self, remote: _Remote, session: Session, observer: CallObserver) -> RemoteObserver:
+    def _observe(
+        self, remote: _Remote, session: Session, observer: CallObserver, before_send: Callable[[], None]
+    ) -> RemoteObserver:
         log = self._services.page_log
         requests = CallRequests(
             self._services.page_requests, observer, session, document_of(remote.settings.name)
@@ -404,6 +433,7 @@ class RemoteProvider(NoProvider):
             on_request=requests.answer,
             on_log=on_log,
             log_level=log.least_level(session, observer.log) or "",
+            before_send=before_send,
             caller=session.id,
         )
 

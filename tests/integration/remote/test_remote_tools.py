@@ -203,6 +203,27 @@ async def test_a_paused_client_calls_nothing(shared: Instructable) -> None:
     assert "paused" not in str(shared.log().find("tools/call")[-1].body)
 
 
+async def test_a_call_that_waits_for_others_is_not_sent_after_a_pause_or_a_rule(shared: Instructable) -> None:
+    shared.control(hang=["echo"], forget_log=True)
+    async with clients_of(settings(shared)) as clients:
+        client, paused = await clients.join("handshake"), await clients.join("handshake")
+        for _ in range(32):
+            await client.send("tools/call", {"name": "remote_orders_echo"})
+        await shared.wait(lambda log: log.counts.get("tools/call") == 32)
+        add = {"name": "remote_orders_add", "arguments": {"a": 1, "b": 2}}
+        waiting = [await each.send("tools/call", add) for each in (client, paused)]
+        await paused.ask("ping")  # the hub has both calls
+        await client.ask("ping")
+        pause = wire.PauseChange(session=clients.sessions[1].id, paused=True, at=1)
+        clients.hub.router.registry.set_stored_pauses([pause])
+        clients.hub.set_config(Config(remote=(settings(shared),), policy=PolicyRules(read_only=True)))
+        shared.control(hang=[])
+        assert "policy.read_only is on" in text_of(await client.answer_to(waiting[0]))
+        assert "The user paused you." in text_of(await paused.answer_to(waiting[1]))
+    called = [call.body["params"]["name"] for call in shared.log().find("tools/call")]
+    assert called == ["echo"] * 32
+
+
 async def test_a_link_of_a_server_does_not_take_the_place_of_a_page_s(shared: Instructable) -> None:
     async with clients_of(settings(shared)) as clients:
         client = await clients.join("handshake")
