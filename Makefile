@@ -58,15 +58,18 @@ test-unit:
 	@$(pytest) tests/unit
 
 test-integration:
-	@$(pytest) tests/integration --ignore=$(installer) --ignore=$(remote-fixtures) --deselect=$(remote-inspector)
+	@$(pytest) tests/integration --ignore=$(installer) --ignore=$(remote-fixtures) --deselect=$(remote-inspector) \
+		--deselect=$(remote-benchmark)
 
-# Remote servers with all that is slow there: the inspector, and the tests of the servers that stand for them.
+# Remote servers with all that is slow there: the inspector, a quick run of the benchmark, and the tests of the
+# servers that stand for them.
 remote-fixtures = tests/integration/support/test_remote_servers.py
 remote-inspector = tests/integration/cli/test_remote_command.py::test_the_inspector_sees_the_same_tools_through_bridge_and_serve
+remote-benchmark = tests/integration/benchmarks/test_benchmarks.py::test_remote_tools_are_called_and_bridges_start_beside_a_server_that_never_answers
 test-remote:
 	@install/prepare.sh test
-	@.venv/bin/pytest -q tests/integration/remote tests/integration/cli/test_remote_command.py $(remote-fixtures) \
-		tests/e2e/page_module tests/e2e/chain/test_remote_secrets.py
+	@.venv/bin/pytest -q tests/integration/remote tests/integration/cli/test_remote_command.py \
+		$(remote-fixtures) $(remote-benchmark) tests/e2e/page_module tests/e2e/chain/test_remote_secrets.py
 
 # A group of its own, because it takes as long as half of the others.
 installer = tests/integration/installer
