@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -13,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,12 +107,50 @@ class ServerLog(msgspec.Struct, frozen=True):
         return [request for request in self.requests if request.rpc_method == rpc_method]
 
 
+class _ServerStarter:
+    """Process that starts instructable servers."""
+
+    def __init__(self) -> None:
+        command = [*INSTRUCTABLE_STDIO[:2], "http"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    def start(self, instructions: Mapping[str, Any], port: int) -> tuple[int, int]:
+        """Start a server; return its process id and port."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps({"instructions": instructions, "port": port}).encode() + b"\n")
+        self._process.stdin.flush()
+        pid, port = map(int, self._process.stdout.readline().split())
+        return pid, port
+
+    def stop(self) -> None:
+        """End it and its servers."""
+        self._process.communicate(timeout=SOON_S)
+
+
+@functools.cache
+def _server_starter() -> _ServerStarter:
+    starter = _ServerStarter()
+    atexit.register(starter.stop)
+    return starter
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Instructable:
     """A running instructable server; it can be killed and started again on its port."""
 
     def __init__(self, instructions: Mapping[str, Any]) -> None:
         self._instructions = dict(instructions)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
         self.port = 0
         self.start()
 
@@ -126,24 +166,18 @@ class Instructable:
 
     def start(self) -> None:
         """Start the process, with the instructions of its first start."""
-        env = {**os.environ, "INSTRUCTIONS": json.dumps(self._instructions)}
-        command = [*INSTRUCTABLE_STDIO[:2], "http", str(self.port)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
-        )
-        assert self._process.stdout
-        self.port = int(self._process.stdout.readline())
+        self._pid, self.port = _server_starter().start(self._instructions, self.port)
 
     def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
         """End the process, and wait for its end."""
-        if process := self._process:
-            self._process = None
-            process.send_signal(by)
-            process.wait(SOON_S)
-            assert process.stdin
-            assert process.stdout
-            process.stdin.close()
-            process.stdout.close()
+        if pid := self._pid:
+            self._pid = 0
+            with suppress(ProcessLookupError):  # it may have died
+                os.kill(pid, by)
+            deadline = time.monotonic() + SOON_S
+            while _is_running(pid):
+                assert time.monotonic() < deadline, "the server does not end"
+                time.sleep(_POLL_S)
 
     def control(self, **changes: Any) -> None:
         """Change instructions or start actions (`Instructions`, `Actions` of instructable_server.py)."""
