@@ -550,11 +550,11 @@ def serve_forks() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system collects the exit status of servers
     for line in sys.stdin.buffer:
         start = msgspec.json.decode(line, type=Start)
-        until_end, _end = os.pipe()  # `_end` closes with this process
+        until_end, held = os.pipe()  # `held` closes when this process ends, and its servers with it
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.dup2(until_end, 0)
-            os.close(_end)
+            os.close(held)
             os.environ["INSTRUCTIONS"] = json.dumps(start.instructions)
             trio.run(serve_http, start.port)
             os._exit(0)
