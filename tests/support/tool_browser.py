@@ -267,6 +267,10 @@ class Tools:
         self.client = client
         self.shows_changes = False
         """Whether actions report what they have changed, also where a test does not say so. It takes time."""
+        self._first_tab: int | None = None
+        """First tab of `open_site` in this test, which the next test uses again."""
+        self._free_tab: int | None = None
+        """That tab of the test before; none if it is in use again."""
 
     def call(self, name: str, /, **arguments: Any) -> Result:
         """Call one."""
@@ -304,10 +308,23 @@ class Tools:
         assert isinstance(content, BlobResourceContents)
         return b64decode(content.blob)
 
-    def open_site(self, path: str) -> int:
-        """A page of the site in a new tab, which is the current one from now on; its id."""
-        tab_id: int = self.done("tabs_create").structured["tabId"]
+    def begin_test(self) -> None:
+        """Let the next `open_site` use the first tab of the test before: a new one is a new process."""
+        self._free_tab, self._first_tab = self._first_tab, None
+
+    def open_site(self, path: str, *, in_new_tab: bool = False) -> int:
+        """Load a page of the site in a tab, which is the current one from now on; return its id.
+
+        The first call of a test may use the tab of the test before, with its history and what else belongs to
+        a tab. A test says `in_new_tab` if that matters, or if it leaves the tab unfit for the next test.
+        """
+        tab_id = None if in_new_tab else self._free_tab
+        if tab_id is None:
+            tab_id = int(self.done("tabs_create").structured["tabId"])
+        self._free_tab = None
         self.done("navigate", tabId=tab_id, url=f"{self._browsing.site.url}/{path}")
+        if self._first_tab is None and not in_new_tab:
+            self._first_tab = tab_id
         return tab_id
 
     def ref_of(self, words: str, tab_id: int | None = None) -> str:

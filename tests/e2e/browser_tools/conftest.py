@@ -21,3 +21,11 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
     """A client of it, whose actions report no changes."""
     with browsing.client() as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def tab_of_last_test(request: pytest.FixtureRequest) -> None:
+    """Let a test use the tab of the test before (`Tools.open_site`)."""
+    if "tools" in request.fixturenames:
+        tools: Tools = request.getfixturevalue("tools")
+        tools.begin_test()

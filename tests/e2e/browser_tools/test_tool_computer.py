@@ -33,9 +33,9 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
 class Desk:
     """A page of the site in a tab, with `computer` on it."""
 
-    def __init__(self, tools: Tools, path: str) -> None:
+    def __init__(self, tools: Tools, path: str, *, in_new_tab: bool = False) -> None:
         self.tools = tools
-        self.tab_id = tools.open_site(path)
+        self.tab_id = tools.open_site(path, in_new_tab=in_new_tab)
         self.tab: Tab = tools.look(self.tab_id)
 
     def do(self, action: str, **arguments: Any) -> Result:
@@ -125,7 +125,7 @@ def test_screenshots_are_made_png_and_saved_if_that_is_wanted(browsing: Browsing
 
 
 def test_a_large_viewport_gives_a_bounded_picture_whose_pixels_are_clicked(tools: Tools) -> None:
-    desk = Desk(tools, "canvas.html")
+    desk = Desk(tools, "canvas.html", in_new_tab=True)
     desk.tab.evaluate("addEventListener('pointerdown', ({ x, y }) => (window.hit = [x, y]))")
     desk.do("screenshot")
     size = {"width": 1920, "height": 1080, "deviceScaleFactor": 1, "mobile": False}
@@ -140,7 +140,7 @@ def test_a_large_viewport_gives_a_bounded_picture_whose_pixels_are_clicked(tools
 
 
 def test_coordinates_mean_the_same_under_the_browsers_own_zoom(browsing: Browsing, tools: Tools) -> None:
-    desk = Desk(tools, "canvas.html")
+    desk = Desk(tools, "canvas.html", in_new_tab=True)
     extension, tab_id = extension_of(browsing), browsing.browser_id_of(desk.tab_id)
     extension.evaluate(f"chrome.tabs.setZoom({tab_id}, 1.5)")
     try:
@@ -157,7 +157,7 @@ def test_coordinates_mean_the_same_under_the_browsers_own_zoom(browsing: Browsin
 def test_a_screenshot_shows_the_viewport_also_where_fingers_have_enlarged_it(
     tools: Tools, pinch: int
 ) -> None:
-    desk = Desk(tools, "canvas.html")
+    desk = Desk(tools, "canvas.html", in_new_tab=True)
     desk.tab.evaluate(_BLUE_SQUARE)
     desk.do("screenshot")  # from here on the tab draws frames
     desk.tab.send("Emulation.setPageScaleFactor", pageScaleFactor=pinch)
@@ -343,7 +343,7 @@ def test_a_drag_is_a_way_with_the_button_held(tools: Tools) -> None:
 def test_a_drag_that_nobody_waits_for_any_more_lets_go_of_the_button(
     browsing: Browsing, tools: Tools
 ) -> None:
-    desk = Desk(tools, "dialogs.html")
+    desk = Desk(tools, "dialogs.html", in_new_tab=True)
     desk.tab.evaluate(
         "window.ups = 0; window.downs = 0; onmousedown = () => downs++; onmouseup = () => ups++"
     )
@@ -487,7 +487,7 @@ def test_a_file_chooser_that_a_page_opens_is_told_of_and_shown_to_nobody(tools: 
 
 
 def test_leaving_a_page_that_asks_is_told_and_decided(tools: Tools) -> None:
-    desk = Desk(tools, "leaving.html")
+    desk = Desk(tools, "leaving.html", in_new_tab=True)
     desk.do("left_click", ref=desk.ref("Draft"))
     desk.do("type", text="unfinished")
     link = desk.ref('link "Leave"')
@@ -499,7 +499,7 @@ def test_leaving_a_page_that_asks_is_told_and_decided(tools: Tools) -> None:
 
 
 def test_the_way_to_a_page_that_does_not_answer_can_be_stopped(tools: Tools) -> None:
-    desk = Desk(tools, "waiting.html?ms=600000")
+    desk = Desk(tools, "waiting.html?ms=600000", in_new_tab=True)
     assert "has not answered yet" in desk.do("left_click", ref=desk.ref("A page that comes late")).text
     assert "it stays on this one" in desk.do("key", text="Escape").text
     assert "Slow things" in tools.done("get_page_text", tabId=desk.tab_id).text
@@ -543,7 +543,7 @@ def test_what_opens_outside_of_the_page_is_said(tools: Tools) -> None:
 
 
 def test_waiting_ends_early_only_if_the_tab_goes(browsing: Browsing, tools: Tools) -> None:
-    desk = Desk(tools, "index.html")
+    desk = Desk(tools, "index.html", in_new_tab=True)
     assert desk.do("wait", duration=0.01).text == "Waited 0.01 s."
     tab_id = browsing.browser_id_of(desk.tab_id)
     extension_of(browsing).evaluate(f"void setTimeout(() => chrome.tabs.remove({tab_id}), 1000)")
@@ -588,7 +588,7 @@ def test_what_cannot_be_done_is_said_with_what_to_do(tools: Tools) -> None:
 
 
 def test_pages_of_the_browser_itself_are_left_alone(browsing: Browsing, tools: Tools) -> None:
-    desk = Desk(tools, "index.html")
+    desk = Desk(tools, "index.html", in_new_tab=True)
     tab_id = browsing.browser_id_of(desk.tab_id)
     extension_of(browsing).evaluate(f"chrome.tabs.update({tab_id}, {{ url: 'chrome://version' }})")
     said = desk.refused("screenshot")
@@ -658,7 +658,7 @@ def test_whatever_acts_adds_a_frame_and_what_fails_adds_none(tools: Tools) -> No
 
 
 def test_another_size_of_the_window_changes_what_the_page_shows(tools: Tools) -> None:
-    desk = Desk(tools, "canvas.html")
+    desk = Desk(tools, "canvas.html", in_new_tab=True)
     shown = desk.tab.evaluate("[innerWidth, innerHeight]")
     desk.do("screenshot")
     result = tools.done("resize_window", tabId=desk.tab_id, width=700, height=500)

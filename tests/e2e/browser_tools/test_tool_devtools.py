@@ -31,8 +31,8 @@ def tools(browsing: Browsing) -> Iterator[Tools]:
 
 @pytest.fixture
 def noise(tools: Tools) -> int:
-    """A tab whose page makes noise of all kinds when its buttons are pressed; its console is captured."""
-    tab = tools.open_site("noise.html")
+    """A new tab whose page makes noise of all kinds when its buttons are pressed; its console is captured."""
+    tab = tools.open_site("noise.html", in_new_tab=True)
     tools.done(CONSOLE, tabId=tab)
     return tab
 
@@ -40,7 +40,7 @@ def noise(tools: Tools) -> int:
 @pytest.fixture
 def traffic(tools: Tools) -> int:
     """The same, its network captured."""
-    tab = tools.open_site("noise.html")
+    tab = tools.open_site("noise.html", in_new_tab=True)
     tools.done(NETWORK, tabId=tab)
     return tab
 
@@ -71,7 +71,7 @@ def value(tools: Tools, tab: int, script: str) -> tuple[str, str]:
 
 
 def test_capturing_begins_with_the_first_call_and_the_browser_still_has_what_was_before(tools: Tools) -> None:
-    tab = tools.open_site("noise.html")
+    tab = tools.open_site("noise.html", in_new_tab=True)
     press(tools, tab, "levels")
     first = tools.done(CONSOLE, tabId=tab)
     assert "captured from now on" in first.structured["message"]
@@ -298,7 +298,7 @@ def test_leaving_for_another_site_forgets_all_but_the_new_document(
 @pytest.fixture(scope="module")
 def page(tools: Tools) -> int:
     """A tab for scripts that leave it as it is."""
-    return tools.open_site("noise.html")
+    return tools.open_site("noise.html", in_new_tab=True)
 
 
 VALUES = [
@@ -402,7 +402,7 @@ def test_a_page_that_has_changed_javascript_itself_is_told_as_such(tools: Tools,
 
 
 def test_scripts_run_on_pages_that_allow_none(tools: Tools) -> None:
-    tab = tools.open_site("noise.html")
+    tab = tools.open_site("noise.html", in_new_tab=True)
     policy = """{httpEquiv: 'Content-Security-Policy', content: "script-src 'none'"}"""
     meta = f"Object.assign(document.createElement('meta'), {policy})"
     tools.look(tab).evaluate(f"void document.head.append({meta})")
@@ -416,7 +416,7 @@ def test_an_alert_is_closed_and_told(tools: Tools, page: int) -> None:
 
 
 def test_a_script_may_lead_the_tab_elsewhere(tools: Tools) -> None:
-    tab = tools.open_site("noise.html")
+    tab = tools.open_site("noise.html", in_new_tab=True)
     left = run(tools, tab, "location.href = '/article.html'; await new Promise(() => {})").structured
     assert left["type"] == "none"
     assert "another document" in left["message"]
@@ -433,7 +433,7 @@ def test_scripts_that_do_not_end_are_stopped_or_given_up_and_the_page_goes_on(
         "new Promise(() => {})": "waits for something that has not come within 10 s",
     }
     busy = "'in a page that is busy'"
-    tabs = {script: tools.open_site("noise.html") for script in [*scripts, busy]}
+    tabs = {script: tools.open_site("noise.html", in_new_tab=True) for script in [*scripts, busy]}
     page = tools.look(tabs[busy])
     page.evaluate("void setTimeout(() => { while (true) {} })")
     messages: dict[str, str] = {}

@@ -14,7 +14,7 @@ class Form:
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
-        self.tab_id = tools.open_site("forms.html")
+        self.tab_id = tools.open_site("forms.html", in_new_tab=True)
         self.page: Tab = tools.look(self.tab_id)
         read = tools.done("read_page").structured["outline"]
         self.refs = dict(re.findall(r'^ *\w+ "([^"]+)" \[(\d+)\]', read, re.MULTILINE))

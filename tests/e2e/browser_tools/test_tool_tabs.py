@@ -65,7 +65,7 @@ def test_the_current_tab_is_the_one_that_was_used_last(tools: Tools) -> None:
 
 
 def test_a_tab_goes_back_and_forward_in_its_history(tools: Tools, browsing: Browsing) -> None:
-    tab = tools.open_site("search.html")
+    tab = tools.open_site("search.html", in_new_tab=True)
     tools.done("navigate", tabId=tab, url=f"{browsing.site.url}/tall.html")
     tools.done("navigate", tabId=tab, url="back")
     assert path(tools, tab) == "/search.html"
@@ -168,7 +168,7 @@ def test_the_tabs_of_another_client_and_of_the_person_are_out_of_reach(
 
 
 def test_a_tab_that_is_gone_is_said_to_be(tools: Tools) -> None:
-    tab = tools.open_site("search.html")
+    tab = tools.open_site("search.html", in_new_tab=True)
     tools.done("tabs_close_mcp", tabId=tab)
     assert f"No such tab: tab {tab}. Nothing was run." in tools.refused("read_page", tabId=tab)
     assert "tabs_context lists your tabs" in tools.refused("read_page", tabId=str(tab))
