@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-remote test-firstday bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-causes test-remote test-firstday bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -10,6 +10,7 @@ help:
 	@echo "make interop  beside the real native host of another product, which it fetches, 180 MB"
 	@echo "make test-security  the attacks of tests/e2e/security, each race 40 times"
 	@echo "make test-floods  hostile resources and prompts, with a million updates"
+	@echo "make test-causes  each cause of a missing connection, in Chromium and Firefox"
 	@echo "make test-remote  remote MCP servers and the page module, with all that is slow"
 	@echo "make test-firstday  the first day on a bare Debian, with a real file chooser; needs root"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
@@ -107,6 +108,11 @@ test-security:
 test-floods:
 	@install/prepare.sh test
 	@MCPB_FLOOD=1000000 .venv/bin/pytest -q tests/e2e/chain/test_hostile_primitives.py
+
+# All rows of the table in docs/TROUBLESHOOTING.md; in test-e2e-firefox Firefox meets three of them.
+test-causes:
+	@install/prepare.sh test
+	@MCPB_ALL_CAUSES=yes .venv/bin/pytest -q tests/e2e/chain/test_causes.py tests/e2e/firefox -k cause
 
 # Changes for a moment what all users of the machine have, so nothing else runs meanwhile.
 test-machine:
