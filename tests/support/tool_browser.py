@@ -377,9 +377,10 @@ class Browsing:
 
     def browser_id_of(self, tab_id: int) -> int:
         """The browser's id of a tab, by the number that clients are shown, or by that id."""
-        if tab_id >= FIRST_TAB_ID:
+        numbers = self._tab_numbers()
+        if tab_id in numbers or tab_id >= FIRST_TAB_ID:
             return tab_id
-        return next(browser_id for browser_id, number in self._tab_numbers().items() if number == tab_id)
+        return next(browser_id for browser_id, number in numbers.items() if number == tab_id)
 
     def number_of(self, tab: Tab) -> int:
         """The number that clients are shown for the tab of a page, once the extension has given it one."""

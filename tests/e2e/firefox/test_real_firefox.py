@@ -324,7 +324,7 @@ async def test_an_idle_event_page_finds_a_host_that_is_registered_later_and_is_k
 # ── The causes of docs/TROUBLESHOOTING.md in a real Firefox ─────────────────────────────────────────────────
 
 OFTEN_WALKED = {"manifest-missing", "origin-missing", "host-exits"}
-"""A cause without a manifest, with a wrong one, and with a host that ends; each costs 4 s of processor time."""
+"""No manifest, a wrong one, and a host that ends; each costs 4 s of processor time."""
 WALKED = [cause for cause in CAUSES if cause.code in OFTEN_WALKED or "MCPB_ALL_CAUSES" in os.environ]
 """`make test-causes` sets the variable."""
 
