@@ -24,6 +24,13 @@ export class Tabs {
   #reading = 0;
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
+  /**
+   * Tabs that the browser has removed. What was read of one before may arrive after that, and would be known for good.
+   * No id is used again while the browser runs.
+   *
+   * @type {Set<number>}
+   */
+  #gone = new Set();
 
   /** Origin of a tab's document as the browser reports it. @type {(tabId: number, documentId: string) => string} */
   reportedOrigin = () => "";
@@ -74,7 +81,7 @@ export class Tabs {
     if (this.#reading > 0) return;
     const changed = [...this.#meanwhile];
     this.#meanwhile.clear();
-    await Promise.all(changed.map(async (tabId) => (await this.refresh(tabId)) ?? this.removed(tabId)));
+    await Promise.all(changed.map(async (tabId) => (await this.refresh(tabId)) ?? this.#forget(tabId)));
   }
 
   /**
@@ -86,9 +93,9 @@ export class Tabs {
   async refresh(tabId) {
     await this.loaded;
     const { tab: read, frame } = await readTab(tabId);
-    if (!read) return undefined;
+    if (!read || this.#gone.has(tabId)) return undefined;
     if (isOwnPage(read)) {
-      if (this.#known.has(tabId)) await this.removed(tabId);
+      if (this.#known.has(tabId)) this.#forget(tabId);
       return undefined;
     }
     if (this.#reading > 0) this.#meanwhile.add(tabId);
@@ -113,7 +120,13 @@ export class Tabs {
 
   /** @param {number} tabId */
   async removed(tabId) {
+    this.#gone.add(tabId);
     await this.loaded;
+    this.#forget(tabId);
+  }
+
+  /** A tab is gone, or shows a page that clients do not see. @param {number} tabId */
+  #forget(tabId) {
     if (this.#reading > 0) this.#meanwhile.add(tabId);
     this.numbers.forget(tabId);
     this.owners.give(tabId, null);
