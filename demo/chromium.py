@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -232,6 +233,19 @@ class Chromium:
         await self.process.wait()
 
 
+def _set_first_tab_id(profile: Path) -> None:
+    """Let a new browser count its tabs from a large number.
+
+    By itself it takes any random number. One browser in a thousand counts from less than a million; ids that
+    small are not accepted from clients, as they could be numbers of tabs.
+    """
+    state = profile / "Local State"
+    if not state.exists():
+        profile.mkdir(parents=True, exist_ok=True)
+        first = 1_000_000 + secrets.randbelow(1_000_000_000)
+        state.write_text(f'{{"session_id_generator_last_value": "{first}"}}')
+
+
 @asynccontextmanager
 async def open_chromium(
     profile: Path,
@@ -250,6 +264,7 @@ async def open_chromium(
     executable = executable or find_chromium()
     if executable is None:
         raise ChromiumError("no Chromium was found: install one (apt install chromium) or set MCPB_CHROMIUM")
+    _set_first_tab_id(profile)
     process = await trio.lowlevel.open_process(
         [
             "/bin/sh",
