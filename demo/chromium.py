@@ -236,8 +236,8 @@ class Chromium:
 def _set_first_tab_id(profile: Path) -> None:
     """Let a new browser count its tabs from a large number.
 
-    By itself it takes any random number. One browser in a thousand counts from less than a million; ids that
-    small are not accepted from clients, as they could be numbers of tabs.
+    Chromium takes a random number: one browser in a thousand counts from less than `FIRST_TAB_ID`. Ids below
+    that are not accepted from clients, because they could be numbers of tabs.
     """
     state = profile / "Local State"
     if not state.exists():

@@ -25,8 +25,8 @@ export class Tabs {
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
   /**
-   * Tabs that the browser has removed. What was read of one before may arrive after that, and would be known for good.
-   * No id is used again while the browser runs.
+   * Ids of removed tabs. A description that was read before the removal may arrive after it and would stay for good.
+   * The browser uses no id again while it runs.
    *
    * @type {Set<number>}
    */

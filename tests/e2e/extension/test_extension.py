@@ -509,7 +509,7 @@ class TestModules:
         assert known is None
 
     def test_a_tab_whose_description_arrives_after_its_removal_is_forgotten(self, modules: Tab) -> None:
-        told, known = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
+        sent, stored = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
             const nothing = new Proxy({}, { get: () => () => null });
             const tab = { id: 1, title: "shop", url: "https://shop.example/", windowId: 1 };
             const read = Promise.withResolvers();
@@ -517,18 +517,18 @@ class TestModules:
             chrome.tabs.query = async () => [tab];
             chrome.windows.getLastFocused = async () => ({ id: 1 });
             chrome.webNavigation.getFrame = async () => ({ url: tab.url, documentId: "d1" });
-            const told = [];
-            const link = { ended: {}, post: ({ method }) => told.push(method) };
+            const sent = [];
+            const link = { ended: {}, post: ({ method }) => sent.push(method) };
             const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
             await tabs.announceAll(link);
             const refreshed = tabs.refresh(1);
             await tabs.removed(1);
             read.resolve({ ...tab, active: true });
             await refreshed;
-            return [told, tabs.get(1) ?? null];
+            return [sent, tabs.get(1) ?? null];
         })""")
-        assert told == ["browser/tabs", "browser/tabRemoved"]
-        assert known is None
+        assert sent == ["browser/tabs", "browser/tabRemoved"]
+        assert stored is None
 
     def test_a_tab_that_goes_elsewhere_while_it_is_read_has_the_document_of_its_address(
         self, modules: Tab
