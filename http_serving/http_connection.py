@@ -31,8 +31,8 @@ from starlette.types import ASGIApp
 from http_serving.error_responses import RequestRejected, error_response
 from http_serving.peer_credentials import Kind, Peer
 from http_serving.request_tasks import RequestExchange, RequestTasks
-from http_serving.tls import TlsChannel, TlsEndedError
-from native_host.ipc.streams import MessageWriter
+from http_serving.tls import TlsChannel
+from http_serving.tls_writer import open_writer
 from native_host.system.proc import Process, SocketProcesses, read_process
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -80,7 +80,7 @@ class UpgradeRequest(NamedTuple):
 
 
 UpgradeHandler = Callable[[UpgradeRequest], Awaitable[None]]
-"""Takes the connection over until its end, or raises RequestRejected before it sends a byte.
+"""Takes the connection over and ends it, TLS included, or raises RequestRejected before it sends a byte.
 
 The application has not seen the request: the handler also checks its authorization.
 """
@@ -120,7 +120,7 @@ class HttpConnection:
         self._is_process_known = False
         self._stream = stream
         self._tls = tls
-        self._outlet = MessageWriter(stream.socket.fileno())
+        self._outlet = open_writer(stream.socket.fileno(), tls)
         self._tasks = RequestTasks()
         self._protocol = _Http1(
             cast("AppWrapper", self._run_app),
@@ -199,6 +199,7 @@ class HttpConnection:
 
     async def _upgrade(self, head: h11.Request, received: bytes) -> None:
         await self._context.handle_upgrade(UpgradeRequest(head, self._stream, received, self.peer, self._tls))
+        self._tls = None  # the handler has ended it
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -228,9 +229,9 @@ class HttpConnection:
             if self._tls is None or not data:
                 return data
             data = self._tls.decrypt(data)
-            if outgoing := self._tls.take_outgoing():
+            if self._tls.outgoing_bytes:
                 # A client that reads nothing must not make the handshake or key updates pile up.
-                self._outlet.write(outgoing)
+                self._outlet.flush()
                 await self._wait_written()
             if self._tls.is_cleartext:
                 self._tls = None
@@ -258,10 +259,7 @@ class HttpConnection:
                 self._end_reading()
 
     async def _write(self, data: bytes) -> None:
-        try:
-            self._outlet.put(self._tls.encrypt(data) if self._tls else data)
-        except TlsEndedError:
-            self._scope.cancel()
+        self._outlet.put(data)
         if self._protocol.is_more_coming:
             return
         self._outlet.flush()
@@ -298,7 +296,8 @@ class HttpConnection:
     async def _close(self) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             if self._tls:
-                self._outlet.write(self._tls.close())
+                self._tls.close()
+                self._outlet.flush()
                 await self._wait_written()
             await self._stream.send_eof()
             if self._protocol.has_rejected:

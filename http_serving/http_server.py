@@ -34,7 +34,7 @@ from http_serving.http_connection import (
 )
 from http_serving.peer_credentials import Kind, Peer, peer_of
 from http_serving.retrying_listener import RetryingListener, Shortage
-from http_serving.tls import TlsChannel
+from http_serving.tls import ServerCertificate, TlsChannel
 from native_host.protocol.rate_limit import RateLimiter
 from native_host.system.proc import SocketProcesses
 
@@ -68,8 +68,8 @@ class ServerOptions(NamedTuple):
     stopped_message: str = "the server stopped before it sent a response"
     """Error message of a request that is open when the server stops."""
     handle_upgrade: UpgradeHandler = reject_upgrade
-    tls: SSLContext | None = None
-    """Context of all TCP connections; None: they are not encrypted. Unix sockets never are."""
+    tls: SSLContext | ServerCertificate | None = None
+    """TLS of all TCP connections; None: they are not encrypted. Unix sockets never are."""
 
 
 _DEFAULTS = ServerOptions()
@@ -121,7 +121,7 @@ class _Server:
         """Serve one connection until it ends, or reject it."""
         try:
             peer = peer_of(stream.socket)
-            tls = self._tls if stream.socket.family != AF_UNIX else None
+            tls = self._tls_context if stream.socket.family != AF_UNIX else None
             if rejection := self._check_limits(peer):
                 if tls is None:  # a client of TLS could not read it, and a handshake is too expensive for it
                     await self._reject(stream, rejection)
@@ -132,6 +132,10 @@ class _Server:
             return  # the client has closed it already
         except Exception:  # noqa: BLE001  (a fault of one connection must not end the others)
             _log.exception("Closed a connection: unexpected error.")
+
+    @property
+    def _tls_context(self) -> SSLContext | None:
+        return self._tls.context if isinstance(self._tls, ServerCertificate) else self._tls
 
     async def shut_down(self) -> None:
         """Let open responses complete, then end them, then abort the connections that remain."""

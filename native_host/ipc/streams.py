@@ -138,7 +138,7 @@ class MessageWriter:
             self.queue.clear()
         while not self._is_full and (self.queue.size or self._is_refilled()):
             try:
-                self.queue.on_written(self._write(self.queue.next_parts()))
+                self._write_next()
             except BlockingIOError:
                 self._is_full = True
                 self._runner.unpark_all()
@@ -184,8 +184,10 @@ class MessageWriter:
         if self._is_broken:
             raise trio.BrokenResourceError("the other end is gone")
 
-    def _write(self, parts: list[Part]) -> int:
-        return os.write(self._fd, parts[0]) if len(parts) == 1 else os.writev(self._fd, parts)
+    def _write_next(self) -> None:
+        """Write queued parts once; raise OSError if the kernel takes none."""
+        parts = self.queue.next_parts()
+        self.queue.on_written(os.write(self._fd, parts[0]) if len(parts) == 1 else os.writev(self._fd, parts))
 
     def _is_refilled(self) -> bool:
         if not self._is_broken:

@@ -28,6 +28,7 @@ from fake_transport import Answer, Asked, PlayedTransport, one_page
 from http_serving import http_server, listeners
 from http_serving.http_connection import UpgradeHandler, reject_upgrade
 from http_serving.http_server import ConnectionLimits, ServerOptions
+from http_serving.tls import ServerCertificate
 from native_host.protocol import wire
 from native_host.protocol.rate_limit import RateLimiter
 
@@ -136,10 +137,11 @@ async def serving_app(
     limits: ConnectionLimits | None = None,
     until: trio.Event | None = None,
     handle_upgrade: UpgradeHandler = reject_upgrade,
-    tls: SSLContext | None = None,
+    tls: SSLContext | ServerCertificate | None = None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[int]:
     """An application of the test behind our server, on the port that this yields."""
-    sockets = listeners.listen("127.0.0.1", 0)
+    sockets = listeners.listen(host, 0)
     until = trio.Event() if until is None else until
     async with trio.open_nursery() as nursery:
         options = ServerOptions(limits or ConnectionLimits(), handle_upgrade=handle_upgrade, tls=tls)

@@ -306,6 +306,8 @@ async def test_an_upgrade_handler_gets_the_channel(made: Certified) -> None:
         await upgrade.stream.send_all(upgrade.tls.encrypt(answer))
         more = upgrade.tls.decrypt(await upgrade.stream.receive_some())
         await upgrade.stream.send_all(upgrade.tls.encrypt(more))
+        upgrade.tls.close()
+        await upgrade.stream.send_all(upgrade.tls.take_outgoing())
 
     context = made.server_context()
     async with serving_app(hello, handle_upgrade=echo, tls=context) as port, secured(port, made) as client:
