@@ -32,8 +32,9 @@ PACKAGE = {
     "prometheus_client",
     "PIL",
     "httpx2",
+    "wsproto",
 }
-"""The mcp package and what it brings, what `mcpb serve` speaks HTTP with, and what GIFs are made with."""
+"""The mcp package and what it brings, what `mcpb serve` and WebSockets need, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
 INSTALLER = {"install.browsers", "install.cli", "install.checks", "install.plan.install_plan"}
 FIRST_ANSWERS = """

@@ -104,6 +104,7 @@ RESTRICTED = {
     "starlette": ["http_serving", "bridge/frontends/http"],
     "hypercorn": ["http_serving", "bridge/frontends/http"],
     "h11": ["http_serving", "bridge/frontends/http"],
+    "wsproto": ["http_serving"],
     "click": ["bridge/cli", "install/cli.py"],
 }
 """Packages, and the folders and files that may import them."""

@@ -135,6 +135,7 @@ CONCEPTS = [
             "bridge/frontends/http/status_page/page_routes.py": "address of our own server",
             "install/interpreter.py": "file URI in the record of pip",
             "demo/simulated/tabs.py": "stands for a browser, which has its own parser",
+            "http_serving/websocket_client.py": "ws: and wss: URLs, and below bridge/",
         },
     ),
 ]
