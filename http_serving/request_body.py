@@ -1,4 +1,4 @@
-"""JSON body of a request, read within limits of size and time.
+"""Body of a request, JSON or a form, read within limits of size and time.
 
 It does not decode the body.
 """
@@ -24,9 +24,22 @@ async def read_json_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes
     Raises:
         RequestRejected: it is not JSON (415), longer than `limit` (413), too slow (408) or incomplete (400).
     """
+    return await _read_typed_body(request, "application/json", limit)
+
+
+async def read_form_body(request: Request, limit: int) -> bytes:
+    """Read a body of type application/x-www-form-urlencoded. Any web page can send this type.
+
+    Raises:
+        RequestRejected: as `read_json_body`.
+    """
+    return await _read_typed_body(request, "application/x-www-form-urlencoded", limit)
+
+
+async def _read_typed_body(request: Request, wanted: str, limit: int) -> bytes:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        text = f"the type of the body is {media_type or 'missing'}: send Content-Type: application/json"
+    if media_type != wanted:
+        text = f"the type of the body is {media_type or 'missing'}: send Content-Type: {wanted}"
         raise RequestRejected(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:

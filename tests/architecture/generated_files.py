@@ -23,6 +23,7 @@ PAGE = ROOT / "docs/FILES.md"
 FOLDERS = (
     "native_host",
     "http_serving",
+    "websocket_proxy",
     "bridge",
     "install",
     "manifests",

@@ -77,7 +77,7 @@ IRREGULAR = frozenset(
         "written",
     }
 )
-MEASURED = ("native_host", "http_serving", "bridge", "install")
+MEASURED = ("native_host", "http_serving", "websocket_proxy", "bridge", "install")
 """Packages whose names and docstrings are measured."""
 RUFF_RULES = "D205,D400,D401,D402,D403,D404,D419"
 

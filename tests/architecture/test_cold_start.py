@@ -33,6 +33,8 @@ PACKAGE = {
     "PIL",
     "httpx2",
     "wsproto",
+    "jwt",
+    "cryptography",
 }
 """The mcp package and what it brings, what `mcpb serve` and WebSockets need, and what GIFs are made with."""
 NOBODYS = {"asyncio", "email", "importlib.metadata", "multiprocessing", "unittest", "xml"}
@@ -77,7 +79,7 @@ native_host.system: exhaustion home_layout malloc private_files problem
 """Modules of the product that a bridge may import until it has answered `initialize` and `tools/list`."""
 LISTENING = "subscriptions/listen"
 """Id of a request whose response is not due."""
-PRODUCT = {"native_host", "bridge", "install", "http_serving", "manifests", "demo"}
+PRODUCT = {"native_host", "bridge", "install", "http_serving", "websocket_proxy", "manifests", "demo"}
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",

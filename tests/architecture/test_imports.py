@@ -33,6 +33,7 @@ ALLOWED = {
     "native_host/relay": LIBRARY,
     "native_host/existing_channel": f"{LIBRARY} native_host/relay",
     "http_serving": LIBRARY,
+    "websocket_proxy": f"{LIBRARY} native_host/relay http_serving",
     "manifests": "",
     "install": f"{LIBRARY} native_host/existing_channel manifests",
     "install/plan": f"{LIBRARY} native_host/existing_channel install/*",
@@ -106,6 +107,8 @@ RESTRICTED = {
     "h11": ["http_serving", "bridge/frontends/http"],
     "wsproto": ["http_serving"],
     "click": ["bridge/cli", "install/cli.py"],
+    "jwt": ["websocket_proxy"],
+    "cryptography": ["websocket_proxy"],
 }
 """Packages, and the folders and files that may import them."""
 INPUT_AND_OUTPUT = {"trio", "os", "socket", "time", "pathlib", "subprocess", "secrets", "random", "datetime"}
@@ -115,6 +118,11 @@ SANS_IO = [
     "native_host/ipc/send_queue.py",
     "bridge/origins.py",
     "bridge/hub",
+    "websocket_proxy/claims.py",
+    "websocket_proxy/device_grant.py",
+    "websocket_proxy/issuer.py",
+    "websocket_proxy/key_set.py",
+    "websocket_proxy/oauth_messages.py",
 ]
 WITH_IO = {
     "native_host/relay/relay_server.py": "serves the sockets",

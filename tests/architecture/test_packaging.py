@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"native_host", "http_serving", "bridge", "install", "manifests", "extension", "webmcp", "demo"}
+PACKAGES = {
+    "native_host",
+    "http_serving",
+    "websocket_proxy",
+    "bridge",
+    "install",
+    "manifests",
+    "extension",
+    "webmcp",
+    "demo",
+}
 
 
 @pytest.fixture(scope="module")

@@ -133,6 +133,7 @@ CONCEPTS = [
             "bridge/browser_tools/files/upload_sources.py": "file URIs of a client's roots",
             "bridge/cli/status_page.py": "address of our own server",
             "bridge/frontends/http/status_page/page_routes.py": "address of our own server",
+            "http_serving/server_address.py": "addresses of servers, which no browser reads",
             "install/interpreter.py": "file URI in the record of pip",
             "demo/simulated/tabs.py": "stands for a browser, which has its own parser",
             "http_serving/websocket_client.py": "ws: and wss: URLs, and below bridge/",

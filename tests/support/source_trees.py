@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("native_host", "http_serving", "bridge", "install", "manifests", "demo")
+PRODUCT = ("native_host", "http_serving", "websocket_proxy", "bridge", "install", "manifests", "demo")
 CODE = (*PRODUCT, "extension", "webmcp", "benchmarks")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "benchmarks/*.md", "webmcp/*.md")
 _LEFT_OUT = {"node_modules", "__pycache__", "peers", ".venv"}
