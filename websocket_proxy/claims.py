@@ -152,6 +152,8 @@ def reject_lookup(error: KeyLookupError) -> TokenRejected:
             text = "The token names no key (kid), and its issuer has more than one: configure the issuer."
         case LookupFault.REPEATED:
             text = "The issuer has several keys with the id (kid) of the token: correct its key set."
+        case LookupFault.UNAVAILABLE:
+            text = "The proxy has no keys of the issuer now: try again later, or ask its operator."
         case _:
             text = "The issuer has no key with the id (kid) of the token: get a new token."
     return TokenRejected(Reason.UNKNOWN_KEY, text)

@@ -46,6 +46,8 @@ class LookupFault(Enum):
     """The token names no key, and the issuer has more than one."""
     REPEATED = auto()
     """Several keys have this id."""
+    UNAVAILABLE = auto()
+    """There are no keys: they could not be read, or are too old."""
 
 
 class KeyLookupError(Exception):
@@ -86,7 +88,7 @@ class KeySet:
             KeyLookupError: no key or several ones match.
         """
         if not self._keys:
-            raise KeyLookupError(LookupFault.UNKNOWN)
+            raise KeyLookupError(LookupFault.UNAVAILABLE)
         is_single = len(self._keys) == 1
         if not key_id:
             if is_single:

@@ -96,7 +96,7 @@ class FixedKeys:
 # ── Files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _Signature = tuple[int, int, int] | None
-"""Inode, modification time and size of a file; None: it is missing."""
+"""Inode, time of the last change (of mode or content) and size of a file; None: it is missing."""
 
 
 class FileKeys:
@@ -148,11 +148,19 @@ class FileKeys:
             _log.warning("The key file of an issuer cannot be used: %s", self._problem)
 
     def _read(self) -> bytes:
-        path = self._path.resolve()  # mounted secrets are links
+        path = resolve_links(self._path)
         content = read_secret(path, MAX_BYTES + 1) if self._is_secret else _read_public(path)
         if len(content) > MAX_BYTES:
             raise PrivateFileError(self._path, f"is longer than {MAX_BYTES} bytes")
         return content
+
+
+def resolve_links(path: Path) -> Path:
+    """Return the file that a path leads to: mounted secrets are links. Raises PrivateFileError."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links before Python 3.13, a NUL
+        raise PrivateFileError(path, f"cannot be read: {error}") from error
 
 
 def _read_public(path: Path) -> bytes:
@@ -177,9 +185,9 @@ def _is_trusted(found: os.stat_result) -> bool:
 def _sign(path: Path) -> _Signature:
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: the path has a NUL
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_ctime_ns, found.st_size
 
 
 # ── URLs ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,7 @@ from native_host.protocol.untrusted_text import is_single_line
 from native_host.system.private_files import PrivateFileError, read_secret
 from websocket_proxy.claims import MAX_ID_CHARS, Role
 from websocket_proxy.key_set import SECRET_ALGORITHM, KeySet, KeySetError, VerificationKey, parse_secret
+from websocket_proxy.keys import resolve_links
 
 MAX_TTL_S = 366 * 24 * 3600.0
 _MAX_KEY_BYTES = 64 * 1024
@@ -97,7 +98,7 @@ def read_signing_key(path: Path) -> SigningKey:
         SigningKeyError: other users can read the file, or it has no such key.
     """
     try:
-        content = read_secret(path.resolve(), _MAX_KEY_BYTES)
+        content = read_secret(resolve_links(path), _MAX_KEY_BYTES)
     except PrivateFileError as error:
         raise SigningKeyError(str(error)) from None
     try:

@@ -23,7 +23,7 @@ from certificates import make_certificate
 from http_frontend import serving_app, until
 from proxy_tokens import AUDIENCE, CLIENT_URL, ISSUER, NOW, RULES, SECRET, hmac_token, issuer_key, jwks, token
 from websocket_proxy.claims import Reason, Role, TokenRejected
-from websocket_proxy.key_set import KeyLookupError, KeySetError, parse_jwks
+from websocket_proxy.key_set import KeyLookupError, KeySetError, LookupFault, parse_jwks, parse_pem
 from websocket_proxy.keys import FileKeys, UrlKeys
 from websocket_proxy.token_verifier import (
     IssuerError,
@@ -340,6 +340,22 @@ async def test_a_key_file_is_read_again_when_it_changes(
     path.unlink()
     with pytest.raises(KeyLookupError):
         await keys.find("key-2")
+    path.symlink_to(path)
+    with pytest.raises(KeyLookupError):
+        await keys.find("key-2")
+
+
+async def test_a_key_file_is_usable_once_its_mode_is_corrected(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    path.write_bytes(FIRST.pem)
+    path.chmod(0o666)
+    keys = FileKeys(path, parse_pem)
+    with pytest.raises(KeyLookupError) as caught:
+        await keys.find("key-1")
+    assert caught.value.fault is LookupFault.UNAVAILABLE
+    path.chmod(0o644)
+    assert (await keys.find("key-1")).algorithm == "EdDSA"
+    assert FileKeys(tmp_path / "a\0b", parse_pem).state().problem
 
 
 async def test_each_kind_of_key_file_verifies_tokens(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_fault_says_why_no_key_was_found() -> None:
     assert fault_of(two, None) is LookupFault.ID_MISSING
     assert fault_of(two, "") is LookupFault.ID_MISSING
     assert fault_of(jwks(issuer_key().jwk(), issuer_key().jwk()), "key-1") is LookupFault.REPEATED
-    assert fault_of(jwks(), None) is LookupFault.UNKNOWN
+    assert fault_of(jwks(), "key-1") is LookupFault.UNAVAILABLE
 
 
 def test_a_repeated_id_of_an_encryption_key_does_not_count() -> None:
