@@ -39,8 +39,8 @@ class Role(StrEnum):
     CLIENT = "mcpb:client"
 
 
-class Reason(StrEnum):
-    """Reason for which a token is rejected, as the protocol names it."""
+class RejectionReason(StrEnum):
+    """RejectionReason for which a token is rejected, as the protocol names it."""
 
     MALFORMED = "malformed"
     SIGNATURE = "signature"
@@ -61,7 +61,7 @@ class Reason(StrEnum):
 class TokenRejected(Exception):  # noqa: N818  (an outcome of the check, not a fault of the program)
     """A token is not accepted."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: RejectionReason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
@@ -128,7 +128,9 @@ def read_token(token: object) -> UnverifiedToken:
         TokenRejected: it cannot be a token that any key verifies.
     """
     if token is None or token == "":
-        raise TokenRejected(Reason.MISSING, "An access token is required in accessToken: sign in first.")
+        raise TokenRejected(
+            RejectionReason.MISSING, "An access token is required in accessToken: sign in first."
+        )
     if not isinstance(token, str):
         _reject_malformed("accessToken has to be a string")
     if len(token) > MAX_TOKEN_BYTES:
@@ -141,7 +143,7 @@ def read_token(token: object) -> UnverifiedToken:
     algorithm = normalize_algorithm(header.get("alg"))
     if not algorithm:
         text = "The algorithm of the token is not accepted: use RS256, PS256, ES256, EdDSA, or HS256."
-        raise TokenRejected(Reason.ALGORITHM, text)
+        raise TokenRejected(RejectionReason.ALGORITHM, text)
     return UnverifiedToken(token, algorithm, header.get("kid"), _read_issuer(payload))
 
 
@@ -156,7 +158,7 @@ def reject_lookup(error: KeyLookupError) -> TokenRejected:
             text = "The proxy has no keys of the issuer now: try again later, or ask its operator."
         case _:
             text = "The issuer has no key with the id (kid) of the token: get a new token."
-    return TokenRejected(Reason.UNKNOWN_KEY, text)
+    return TokenRejected(RejectionReason.UNKNOWN_KEY, text)
 
 
 def verify_token(
@@ -235,13 +237,13 @@ def _verify_signature(token: UnverifiedToken, key: VerificationKey) -> bytes:
     """Return the payload of the token."""
     if token.algorithm != key.algorithm:
         text = f"The key of the token is for {key.algorithm} alone: the issuer has to sign with that."
-        raise TokenRejected(Reason.ALGORITHM, text)
+        raise TokenRejected(RejectionReason.ALGORITHM, text)
     names = [token.algorithm, "Ed25519"] if token.algorithm == "EdDSA" else [token.algorithm]
     try:
         parts = _JWS.decode_complete(token.text, key.material, names)
     except (PyJWTError, ValueError):
         text = "The signature is not valid for the key of the issuer: get a new token."
-        raise TokenRejected(Reason.SIGNATURE, text) from None
+        raise TokenRejected(RejectionReason.SIGNATURE, text) from None
     payload: bytes = parts["payload"]
     return payload
 
@@ -293,28 +295,30 @@ def _check_issuer(claims: _Claims, rules: IssuerRules) -> None:
         raise reject_issuer()
     if rules.audience not in claims.get_audiences():
         text = f"The token is for another audience: aud has to contain {rules.audience}."
-        raise TokenRejected(Reason.AUDIENCE, text)
+        raise TokenRejected(RejectionReason.AUDIENCE, text)
 
 
 def reject_issuer() -> TokenRejected:
     """Return the rejection of a token whose issuer is not configured."""
     text = "The issuer (iss) of the token is not configured at this proxy: sign in at this proxy."
-    return TokenRejected(Reason.ISSUER, text)
+    return TokenRejected(RejectionReason.ISSUER, text)
 
 
 def _check_times(claims: _Claims, now: float) -> float:
     """Return when the token expires."""
     expires_at = claims.get_time("exp")
     if expires_at is None:
-        raise TokenRejected(Reason.EXPIRED, "The token has no time of expiry (exp): get one that has.")
+        raise TokenRejected(
+            RejectionReason.EXPIRED, "The token has no time of expiry (exp): get one that has."
+        )
     if now >= expires_at + SKEW_S:
         text = "The token has expired: renew it, and check the clocks of both machines."
-        raise TokenRejected(Reason.EXPIRED, text)
+        raise TokenRejected(RejectionReason.EXPIRED, text)
     for name in ("nbf", "iat"):
         begins_at = claims.get_time(name)
         if begins_at is not None and now < begins_at - SKEW_S:
             text = f"The token is valid only from a later time ({name}): check the clocks of both machines."
-            raise TokenRejected(Reason.NOT_YET_VALID, text)
+            raise TokenRejected(RejectionReason.NOT_YET_VALID, text)
     return expires_at
 
 
@@ -323,12 +327,12 @@ def _find_user(claims: _Claims, rules: IssuerRules) -> str:
     found = {claims.get_text(name) for name in names if claims.has(name)}
     if len(found) > 1:
         text = "The claims sub and user_id of the token differ: name one of them as the user claim."
-        raise TokenRejected(Reason.USER, text)
+        raise TokenRejected(RejectionReason.USER, text)
     user_id = found.pop() if found else ""
     if not user_id or len(user_id) > MAX_ID_CHARS or not is_single_line(user_id):
         expected = " or ".join(names)
         text = f"The token names no user: {expected} has to be a text of at most {MAX_ID_CHARS} characters."
-        raise TokenRejected(Reason.USER, text)
+        raise TokenRejected(RejectionReason.USER, text)
     return user_id
 
 
@@ -337,7 +341,7 @@ def _check_scope(claims: _Claims, rules: IssuerRules, role: Role) -> str:
     scope = claims.get_text("scope")
     if rules.has_scopes and role not in scope.split(" "):
         text = f"The token is not for this endpoint: its scope has to contain {role}."
-        raise TokenRejected(Reason.SCOPE, text)
+        raise TokenRejected(RejectionReason.SCOPE, text)
     return scope
 
 
@@ -348,7 +352,7 @@ def _check_address(connection_url: str, addresses: Collection[str]) -> None:
     wanted = normalize_address(connection_url)
     if wanted is None or wanted not in {normalize_address(address) for address in addresses}:
         text = "The token is for another address (connection_url): connect to that, or sign in here."
-        raise TokenRejected(Reason.CONNECTION_URL, text)
+        raise TokenRejected(RejectionReason.CONNECTION_URL, text)
 
 
 def normalize_address(url: str) -> str | None:
@@ -362,4 +366,4 @@ def normalize_address(url: str) -> str | None:
 
 
 def _reject_malformed(problem: str) -> NoReturn:
-    raise TokenRejected(Reason.MALFORMED, f"The access token cannot be read: {problem}.") from None
+    raise TokenRejected(RejectionReason.MALFORMED, f"The access token cannot be read: {problem}.") from None

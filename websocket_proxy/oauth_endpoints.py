@@ -37,13 +37,14 @@ def oauth_error_body(rejection: RequestRejected) -> dict[str, Any]:
 
 
 def oauth_routes(
-    authorization_servers: Iterable[str] = (), home: IssuerService | None = None
+    authorization_servers: Iterable[str] = (), home: IssuerService | None = None, client_id: str = ""
 ) -> dict[str, PlainRoute]:
     """Return the routes of a proxy.
 
     Args:
         authorization_servers: URLs of further issuers at which users of this proxy sign in.
         home: the home issuer; None: the proxy issues no tokens.
+        client_id: by which those issuers know our extension and our bridge; empty: any is accepted.
     """
     servers = list(authorization_servers)
 
@@ -56,7 +57,7 @@ def oauth_routes(
             "bearer_methods_supported": [],
             "resource_name": "mcpb WebSocket proxy",
         }
-        return PlainResponse(document)
+        return PlainResponse(document | ({"mcpb_client_id": client_id} if client_id else {}))
 
     routes = {"/.well-known/oauth-protected-resource": PlainRoute("GET", describe_resource)}
     return routes | (_issuer_routes(home) if home else {})
@@ -178,11 +179,11 @@ def _client_id(fields: _Fields) -> str:
 
 
 def _role(scope: str) -> Role:
-    try:
-        return Role(scope)
-    except ValueError:
-        text = f"The scope has to be {' or '.join(Role)}."
-        raise OAuthError(OAuthCode.INVALID_SCOPE, text) from None
+    """Return the role of a scope. Other scopes beside it are ignored (RFC 6749, 3.3)."""
+    roles = [role for role in Role if role in scope.split(" ")]
+    if len(roles) == 1:
+        return roles[0]
+    raise OAuthError(OAuthCode.INVALID_SCOPE, f"The scope has to be {' or '.join(Role)}.")
 
 
 def _describe(text: str) -> str:

@@ -18,7 +18,7 @@ import trio
 from websocket_proxy.claims import (
     Identity,
     IssuerRules,
-    Reason,
+    RejectionReason,
     Role,
     TokenRejected,
     read_token,
@@ -121,7 +121,7 @@ class TokenVerifier:
             raise reject_lookup(error) from None
         identity = verify_token(unverified, key, issuer.rules, role, self._addresses[role], self._now())
         if issuer.is_revoked(identity):
-            raise TokenRejected(Reason.REVOKED, "The token was revoked: sign in again.")
+            raise TokenRejected(RejectionReason.REVOKED, "The token was revoked: sign in again.")
         return identity
 
     async def run(self) -> None:

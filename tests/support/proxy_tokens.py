@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from websocket_proxy.claims import IssuerRules, Reason
+from websocket_proxy.claims import IssuerRules, RejectionReason
 
 NOW = 1_800_000_000.0
 ISSUER = "https://login.example"
@@ -134,7 +134,7 @@ class RejectedToken(NamedTuple):
 
     what: str
     value: object
-    reason: Reason
+    reason: RejectionReason
 
 
 def rejected_tokens(now: float = NOW) -> list[RejectedToken]:
@@ -143,31 +143,39 @@ def rejected_tokens(now: float = NOW) -> list[RejectedToken]:
     nested = b"[" * 2500 + b"]" * 2500
     times: dict[str, Any] = {"iat": now, "exp": now + 3600}
     unsigned, payload, _ = token(header={"alg": "none"}, **times).split(".")
-    found: list[tuple[str, object, Reason]] = [
-        ("no token", None, Reason.MISSING),
-        ("none", f"{unsigned}.{payload}.", Reason.ALGORITHM),
-        ("another algorithm than the key's", token(rsa._replace(alg="PS256"), **times), Reason.ALGORITHM),
-        ("the public key as HMAC secret", hmac_token(rsa.pem, kid="rsa", **times), Reason.ALGORITHM),
-        ("an unknown kid", token(header={"kid": "unknown"}, **times), Reason.UNKNOWN_KEY),
-        ("no kid", token(header={"kid": None}, **times), Reason.UNKNOWN_KEY),
-        ("a repeated kid", token(issuer_key(kid="same"), **times), Reason.UNKNOWN_KEY),
+    found: list[tuple[str, object, RejectionReason]] = [
+        ("no token", None, RejectionReason.MISSING),
+        ("none", f"{unsigned}.{payload}.", RejectionReason.ALGORITHM),
+        (
+            "another algorithm than the key's",
+            token(rsa._replace(alg="PS256"), **times),
+            RejectionReason.ALGORITHM,
+        ),
+        ("the public key as HMAC secret", hmac_token(rsa.pem, kid="rsa", **times), RejectionReason.ALGORITHM),
+        ("an unknown kid", token(header={"kid": "unknown"}, **times), RejectionReason.UNKNOWN_KEY),
+        ("no kid", token(header={"kid": None}, **times), RejectionReason.UNKNOWN_KEY),
+        ("a repeated kid", token(issuer_key(kid="same"), **times), RejectionReason.UNKNOWN_KEY),
         (
             "the signature of another key",
             token(issuer_key(kid="key-3"), header={"kid": "key-1"}, **times),
-            Reason.SIGNATURE,
+            RejectionReason.SIGNATURE,
         ),
-        ("exp in the past", token(iat=now, exp=now - 30), Reason.EXPIRED),
-        ("nbf in the future", token(**times, nbf=now + 60), Reason.NOT_YET_VALID),
-        ("iat in the future", token(iat=now + 60, exp=now + 3600), Reason.NOT_YET_VALID),
-        ("another aud", token(**times, aud="https://other.example"), Reason.AUDIENCE),
-        ("another iss", token(**times, iss="https://other.example"), Reason.ISSUER),
-        ("another connection_url", token(**times, connection_url=EXTENSION_URL), Reason.CONNECTION_URL),
-        ("a browser's scope", token(**times, scope="mcpb:extension"), Reason.SCOPE),
-        ("sub and user_id that differ", token(**times, sub="user-2"), Reason.USER),
-        ("deeply nested claims", token(payload=nested), Reason.MALFORMED),
-        ("a deeply nested header", token(header=nested, payload=b"{}"), Reason.MALFORMED),
-        ("critical extensions", token(header={"crit": ["exp"]}, **times), Reason.MALFORMED),
-        ("1 MB", "x" * 1024 * 1024, Reason.MALFORMED),
-        ("a number", 7, Reason.MALFORMED),
+        ("exp in the past", token(iat=now, exp=now - 30), RejectionReason.EXPIRED),
+        ("nbf in the future", token(**times, nbf=now + 60), RejectionReason.NOT_YET_VALID),
+        ("iat in the future", token(iat=now + 60, exp=now + 3600), RejectionReason.NOT_YET_VALID),
+        ("another aud", token(**times, aud="https://other.example"), RejectionReason.AUDIENCE),
+        ("another iss", token(**times, iss="https://other.example"), RejectionReason.ISSUER),
+        (
+            "another connection_url",
+            token(**times, connection_url=EXTENSION_URL),
+            RejectionReason.CONNECTION_URL,
+        ),
+        ("a browser's scope", token(**times, scope="mcpb:extension"), RejectionReason.SCOPE),
+        ("sub and user_id that differ", token(**times, sub="user-2"), RejectionReason.USER),
+        ("deeply nested claims", token(payload=nested), RejectionReason.MALFORMED),
+        ("a deeply nested header", token(header=nested, payload=b"{}"), RejectionReason.MALFORMED),
+        ("critical extensions", token(header={"crit": ["exp"]}, **times), RejectionReason.MALFORMED),
+        ("1 MB", "x" * 1024 * 1024, RejectionReason.MALFORMED),
+        ("a number", 7, RejectionReason.MALFORMED),
     ]
     return [RejectedToken(*each) for each in found]

@@ -22,7 +22,7 @@ from trio.testing import MockClock
 from certificates import make_certificate
 from http_frontend import serving_app, until
 from proxy_tokens import AUDIENCE, CLIENT_URL, ISSUER, NOW, RULES, SECRET, hmac_token, issuer_key, jwks, token
-from websocket_proxy.claims import Reason, Role, TokenRejected
+from websocket_proxy.claims import RejectionReason, Role, TokenRejected
 from websocket_proxy.key_set import KeyLookupError, KeySetError, LookupFault, parse_jwks, parse_pem
 from websocket_proxy.keys import FileKeys, UrlKeys
 from websocket_proxy.token_verifier import (
@@ -81,7 +81,7 @@ async def verifying(keys: UrlKeys) -> AsyncIterator[TokenVerifier]:
 
 
 @contextmanager
-def rejects(reason: Reason) -> Iterator[None]:
+def rejects(reason: RejectionReason) -> Iterator[None]:
     with pytest.raises(TokenRejected) as caught:
         yield
     assert caught.value.reason is reason
@@ -123,7 +123,7 @@ async def test_unknown_keys_cause_one_fetch_in_30_seconds(server: KeyServer, clo
         rejected = []
 
         async def send_unknown(number: int) -> None:
-            with rejects(Reason.UNKNOWN_KEY):
+            with rejects(RejectionReason.UNKNOWN_KEY):
                 await verify(verifier, token(header={"kid": f"unknown-{number}"}))
             rejected.append(number)
 
@@ -146,9 +146,9 @@ async def test_a_removed_key_is_rejected_after_the_next_fetch(server: KeyServer,
         server.body = jwks(SECOND.jwk(), issuer_key(kid="key-3").jwk())
         clock.jump(600)
         await until(lambda: keys.state().key_count == 2)
-        with rejects(Reason.UNKNOWN_KEY):
+        with rejects(RejectionReason.UNKNOWN_KEY):
             await verify(verifier, token())
-        with rejects(Reason.UNKNOWN_KEY):
+        with rejects(RejectionReason.UNKNOWN_KEY):
             await verify(verifier, token(SECOND, header={"kid": None}))
 
 
@@ -167,7 +167,7 @@ async def test_a_token_with_a_known_key_does_not_wait_for_a_fetch(
         nursery.start_soon(send_new)
         await until(lambda: server.fetches == 2)
         assert await verify(verifier, token()) == "user-1"
-        with rejects(Reason.MALFORMED):
+        with rejects(RejectionReason.MALFORMED):
             await verify(verifier, "x")
         assert found == []
         server.hold.set()
@@ -192,7 +192,7 @@ async def test_a_set_stays_in_use_for_24_hours_while_its_server_is_down(
         await until(lambda: "status 503" in problem_of(keys))
         assert not keys.state().is_stale
         clock.jump(1)
-        with rejects(Reason.UNKNOWN_KEY):
+        with rejects(RejectionReason.UNKNOWN_KEY):
             await verify(verifier, token())
         assert keys.state().is_stale
         server.respond = lambda _: Response(server.body)
@@ -221,7 +221,7 @@ async def test_a_response_that_is_no_small_key_set_is_rejected(
     server.respond = lambda _: response
     keys = UrlKeys(server.url)
     async with verifying(keys) as verifier:
-        with rejects(Reason.UNKNOWN_KEY):
+        with rejects(RejectionReason.UNKNOWN_KEY):
             await verify(verifier, token())
         assert problem in problem_of(keys)
         server.respond = lambda _: Response(server.body)
@@ -246,7 +246,7 @@ async def test_a_slow_server_is_given_up_after_10_seconds(server: KeyServer, clo
         rejected = trio.Event()
 
         async def send() -> None:
-            with rejects(Reason.UNKNOWN_KEY):
+            with rejects(RejectionReason.UNKNOWN_KEY):
                 await verify(verifier, token())
             rejected.set()
 
@@ -261,7 +261,7 @@ async def test_a_slow_server_is_given_up_after_10_seconds(server: KeyServer, clo
 async def test_nothing_listens_at_the_address(clock: MockClock) -> None:
     keys = UrlKeys("http://127.0.0.1:1/keys")
     async with verifying(keys) as verifier:
-        with rejects(Reason.UNKNOWN_KEY):
+        with rejects(RejectionReason.UNKNOWN_KEY):
             await verify(verifier, token())
     assert "cannot be reached at port 1" in problem_of(keys)
 
@@ -275,7 +275,7 @@ async def test_a_server_that_sends_no_http_is_rejected(clock: MockClock) -> None
         listeners = await nursery.start(trio.serve_tcp, send_rubbish, 0)
         keys = UrlKeys(f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/")
         async with verifying(keys) as verifier:
-            with rejects(Reason.UNKNOWN_KEY):
+            with rejects(RejectionReason.UNKNOWN_KEY):
                 await verify(verifier, token())
         assert "no valid HTTP/1.1" in problem_of(keys)
         nursery.cancel_scope.cancel()
@@ -289,12 +289,12 @@ async def test_a_server_with_tls_needs_a_trusted_certificate(tmp_path: Path, clo
             assert await verify(verifier, token()) == "user-1"
         keys = UrlKeys(url)
         async with verifying(keys) as verifier:
-            with rejects(Reason.UNKNOWN_KEY):
+            with rejects(RejectionReason.UNKNOWN_KEY):
                 await verify(verifier, token())
         assert "certificate of the server is not trusted" in problem_of(keys)
         keys = UrlKeys(url, ssl.create_default_context())
         async with verifying(keys) as verifier:
-            with rejects(Reason.UNKNOWN_KEY):
+            with rejects(RejectionReason.UNKNOWN_KEY):
                 await verify(verifier, token())
 
 
@@ -428,11 +428,11 @@ async def test_an_issuer_has_its_own_keys_and_audience(tmp_path: Path) -> None:
     verifier = TokenVerifier(issuers, ADDRESSES, lambda: NOW)
     found = await verifier.verify(token(SECOND, iss=other, aud="other"), Role.CLIENT)
     assert found.owner == (other, "user-1")
-    with rejects(Reason.SIGNATURE):
+    with rejects(RejectionReason.SIGNATURE):
         await verify(verifier, token(FIRST, iss=other, aud="other"))
-    with rejects(Reason.AUDIENCE):
+    with rejects(RejectionReason.AUDIENCE):
         await verify(verifier, token(SECOND, iss=other))
-    with rejects(Reason.ISSUER):
+    with rejects(RejectionReason.ISSUER):
         await verify(verifier, token(iss="https://third.example"))
     with pytest.raises(IssuerError):
         TokenVerifier([issuers[0], issuers[0]], ADDRESSES)

@@ -22,7 +22,7 @@ from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import draft_of
 from proxy_tokens import NOW
 from raw_http import asked, head
-from websocket_proxy.claims import Reason, Role, TokenRejected
+from websocket_proxy.claims import RejectionReason, Role, TokenRejected
 from websocket_proxy.device_grant import TooManyCodesError, UnknownCodeError
 from websocket_proxy.issuer_service import IssuerService
 from websocket_proxy.oauth_endpoints import DEVICE_GRANT, oauth_error_body, oauth_routes
@@ -121,7 +121,7 @@ def error_of(response: httpx2.Response, status: int = 400) -> str:
 
 
 @contextmanager
-def rejects(reason: Reason) -> Iterator[None]:
+def rejects(reason: RejectionReason) -> Iterator[None]:
     with pytest.raises(TokenRejected) as caught:
         yield
     assert caught.value.reason is reason
@@ -163,7 +163,7 @@ async def test_a_browser_signs_in_from_metadata_to_a_verified_token(proxy: Proxy
         identity = await proxy.verifier.verify(tokens["access_token"], Role.EXTENSION)
         assert identity.user_id == proxy.service.user_id
         assert identity.expires_at == proxy.now + 3600
-        with rejects(Reason.SCOPE):
+        with rejects(RejectionReason.SCOPE):
             await proxy.verify(tokens, Role.CLIENT)
         keys = (await client.get(server["jwks_uri"])).json()["keys"]
         assert [key["kty"] for key in keys] == ["OKP"]
@@ -179,6 +179,23 @@ async def test_a_denied_and_an_expired_code_end_the_sign_in(proxy: Proxy) -> Non
         assert error_of(await poll(client, expired["device_code"])) == "expired_token"
         with pytest.raises(UnknownCodeError):
             proxy.service.approve(expired["user_code"])
+
+
+async def test_other_scopes_beside_the_role_are_ignored(proxy: Proxy) -> None:
+    async with proxy.client() as client:
+        tokens = await sign_in(proxy, client, scope="openid mcpb:client offline_access")
+        assert tokens["scope"] == "mcpb:client"
+
+
+async def test_a_proxy_without_home_issuer_names_its_providers_alone(tmp_path: Path) -> None:
+    routes = oauth_routes(["https://login.example"], client_id="mcpb-7")
+    assert list(routes) == ["/.well-known/oauth-protected-resource"]
+    async with serving_app(PlainRoutes(routes, ServerNames("127.0.0.1", 80), OriginRule())) as port:
+        client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"host": "localhost"})
+        async with client:
+            found = (await client.get("/.well-known/oauth-protected-resource")).json()
+    assert found["authorization_servers"] == ["https://login.example"]
+    assert found["mcpb_client_id"] == "mcpb-7"
 
 
 async def test_a_sixth_sign_in_of_one_address_is_rejected(proxy: Proxy) -> None:
@@ -257,7 +274,7 @@ async def test_a_stolen_token_used_later_revokes_the_family_and_reports_it(proxy
         proxy.now += 31
         assert error_of(await refresh(client, stolen["refresh_token"])) == "invalid_grant"
         assert proxy.revoked == [family]
-        with rejects(Reason.REVOKED):
+        with rejects(RejectionReason.REVOKED):
             await proxy.verify(owner)
         assert error_of(await refresh(client, owner["refresh_token"])) == "invalid_grant"
         assert await proxy.verify(other, Role.CLIENT)
@@ -274,7 +291,7 @@ async def test_revocation_takes_effect_at_once_and_survives_a_restart(tmp_path: 
         assert not await proxy.service.revoke(family.id)
     async with running(proxy), proxy.client() as client:
         assert proxy.service.families() == []
-        with rejects(Reason.REVOKED):
+        with rejects(RejectionReason.REVOKED):
             await proxy.verify(tokens)
         assert error_of(await refresh(client, tokens["refresh_token"])) == "invalid_grant"
 
@@ -319,6 +336,7 @@ async def test_tokens_that_cannot_be_stored_are_not_sent(proxy: Proxy) -> None:
         ("/device_authorization", {"client_id": "x"}, "invalid_scope"),
         ("/device_authorization", {"client_id": "x", "scope": "mcpb:admin"}, "invalid_scope"),
         ("/device_authorization", {"client_id": "x", "scope": "mcpb:client mcpb:extension"}, "invalid_scope"),
+        ("/device_authorization", {"client_id": "x", "scope": "openid"}, "invalid_scope"),
         ("/device_authorization", {"client_id": "é", "scope": "mcpb:client"}, "invalid_client"),
         ("/device_authorization", {"client_id": "x" * 101, "scope": "mcpb:client"}, "invalid_client"),
     ],
