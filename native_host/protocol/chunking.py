@@ -50,7 +50,8 @@ class Outbox:
     hold up the others. `key` names the request that a body belongs to ("" for the host's own messages).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, chunk_above_bytes: int = wire.TO_BROWSER_BYTES) -> None:
+        self._chunk_above_bytes = chunk_above_bytes
         self._short: deque[tuple[str, bytes]] = deque()
         self._active: deque[Transfer] = deque()
         self._waiting: deque[Transfer] = deque()
@@ -69,7 +70,7 @@ class Outbox:
 
     def put(self, key: str, body: bytes) -> None:
         """Queue a body of at most wire.CHUNKED_BYTES; the caller rejects longer ones."""
-        if len(body) <= wire.TO_BROWSER_BYTES:
+        if len(body) <= self._chunk_above_bytes:
             self._short.append((key, body))
             return
         self._transfers += 1
@@ -114,6 +115,15 @@ class Outbox:
                 self._short.remove(entry)
                 return len(entry[1])
         return None
+
+    def withdraw_keyed(self) -> set[str]:
+        """Withdraw every queued body that has a key; return the keys."""
+        keyed = {transfer.key for transfer in (*self._waiting, *self._active)}
+        keyed |= {key for key, _ in self._short if key}
+        self._short = deque(entry for entry in self._short if not entry[0])
+        self._waiting.clear()
+        self._active.clear()
+        return keyed
 
     def key_of(self, number: int) -> str | None:
         """Return the key of the body of a current or recent transfer."""

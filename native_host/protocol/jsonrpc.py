@@ -6,6 +6,8 @@ says which code to answer with.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from native_host.protocol.validation_errors import describe_problem
@@ -37,6 +39,9 @@ class Envelope(msgspec.Struct):
         return not self.method and bool(self.id and (self.result or self.error))
 
 
+AnyEnvelope = TypeVar("AnyEnvelope", bound=Envelope)
+
+
 class Error(Wire, kw_only=True):
     """A JSON-RPC error object. `data.handed` is false only when nothing can have reached the page."""
 
@@ -65,8 +70,20 @@ def decode(body: bytes) -> Envelope:
     """
     if not body.isascii():
         _check_utf8(body)
+    envelope = decode_envelope(_envelopes, body)
+    if not (envelope.method or envelope.is_response):
+        raise UndecodableError(Code.INVALID_REQUEST, "neither a method nor an answer")
+    return envelope
+
+
+def decode_envelope(decoder: msgspec.json.Decoder[AnyEnvelope], body: bytes) -> AnyEnvelope:
+    """Read one body of valid UTF-8 with a decoder of an envelope; the members are not judged.
+
+    Raises:
+        UndecodableError: not JSON, nested too deeply to read, or not an object with the members' types.
+    """
     try:
-        envelope = _envelopes.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise UndecodableError(
             Code.INVALID_REQUEST, f"not a JSON-RPC message: {describe_problem(error)}"
@@ -75,9 +92,6 @@ def decode(body: bytes) -> Envelope:
         raise UndecodableError(Code.PARSE_ERROR, f"not JSON: {describe_problem(error)}") from None
     except RecursionError:
         raise UndecodableError(Code.PARSE_ERROR, "nested too deeply to read") from None
-    if not (envelope.method or envelope.is_response):
-        raise UndecodableError(Code.INVALID_REQUEST, "neither a method nor an answer")
-    return envelope
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -1,13 +1,15 @@
 """Routes each message between one browser and its clients. Sans-IO.
 
-Towards the browser messages go into `outbox`; towards clients they are returned as deliveries. `RelayServer`
-moves the bytes, and reports messages, connections and disconnections.
+Towards the browser messages go into `outbox`; towards clients they are returned as deliveries. The owner of
+the descriptors (`RelayServer`, or a node of the WebSocket proxy) moves the bytes, and reports messages,
+connections and disconnections. `RouterOptions` has all that differs between the two.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable, Collection
 from itertools import chain
 from typing import NamedTuple
 
@@ -21,7 +23,14 @@ from native_host.protocol.untrusted_text import single_line
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, DropReason
 from native_host.relay.replay import Announcement, Replay
-from native_host.relay.request_ids import IdInUseError, OpenElicitations, RequestIds, TooManyRequestsError
+from native_host.relay.request_ids import (
+    IdInUseError,
+    IdSuffixes,
+    NumberedSuffixes,
+    OpenElicitations,
+    RequestIds,
+    TooManyRequestsError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +57,33 @@ class Delivery(NamedTuple):
     meta: AnnouncementMeta | None = None
 
 
+class RouterOptions(NamedTuple):
+    """Differences between native messaging, whose values are the defaults, and the WebSocket proxy."""
+
+    router_name: str = "native host"
+    """Name of this end in messages about wire versions."""
+    update_command: str = "mcpb install-native-host"
+    """Command that updates this end; empty: the user of the browser cannot."""
+    make_suffixes: Callable[[], IdSuffixes] = NumberedSuffixes
+    """Source of request ids for each connection."""
+    client_in_flight: int = wire.CLIENT_IN_FLIGHT
+    """Requests in flight of one client."""
+    browser_in_flight: float = float("inf")
+    """Requests in flight of all clients together."""
+    chunk_above_bytes: int = wire.TO_BROWSER_BYTES
+    """Size above which messages for the browser are sent in chunks."""
+    speaks_first: bool = True
+    """True if every browser has our extension: `host/hello` goes out before its `browser/hello`. Otherwise an
+    extension without `browser/hello` is foreign: it receives neither `host/clients` nor `browser/cancel`."""
+    logs_problems: bool = True
+    """Log why a message cannot be read. Such a text may quote what another user does."""
+    may_notify: Callable[[str], bool] = lambda _method: False
+    """Return whether a notification of a foreign extension is forwarded to all its clients."""
+
+
+NATIVE = RouterOptions()
+
+
 class _Cancel(wire.Wire, kw_only=True):
     id: msgspec.Raw
 
@@ -58,6 +94,8 @@ _cancel = msgspec.json.Decoder(_Cancel)
 class _Client(msgspec.Struct):
     connection: str
     hello: wire.BridgeHello | None = None
+    speaks_wire: bool = True
+    """False for a foreign client: it receives neither announcements nor messages with `for`."""
     sessions: list[wire.Session] = msgspec.field(default_factory=list)
     rules: str = ""
     hears: bool = False
@@ -69,19 +107,31 @@ class _Client(msgspec.Struct):
 class MessageRouter:
     """Router between one browser and its clients; `hello` introduces the host to both."""
 
-    def __init__(self, hello: wire.HostHello) -> None:
-        self.outbox = Outbox()
+    def __init__(self, hello: wire.HostHello, options: RouterOptions = NATIVE) -> None:
+        self.outbox = Outbox(options.chunk_above_bytes)
         self.largest_bytes = wire.CHUNKED_BYTES
         self.browser: wire.BrowserHello | None = None
         self.dropped: Counter[DropReason] = Counter()
+        self.refusal: wire.HostError | None = None
+        """Rejection of the extension, which speaks another wire version."""
+        self._options = options
         self._about_host = hello
         self._hello = jsonrpc.notification("host/hello", hello)
         self._clients: dict[str, _Client] = {}
-        self._correlation = RequestIds()
+        self._correlation = RequestIds(
+            options.make_suffixes,
+            max_per_connection=options.client_in_flight,
+            max_in_all=options.browser_in_flight,
+        )
         self._questions = OpenElicitations()
         self._replay = Replay()
-        self._refusal: wire.HostError | None = None
-        self.outbox.put("", self._hello)
+        if options.speaks_first:
+            self.outbox.put("", self._hello)
+
+    @property
+    def is_browser_ours(self) -> bool:
+        """Return whether the browser has our extension, as far as is known."""
+        return self._options.speaks_first or self.browser is not None
 
     def count_dropped(self, why: DropReason) -> None:
         """Count a dropped message; the first of each kind is logged."""
@@ -96,6 +146,15 @@ class MessageRouter:
         self._clients[connection] = _Client(connection)
         return [Delivery(connection, (self._hello,))]
 
+    def introduce(
+        self, connection: str, hello: wire.BridgeHello, sessions: list[wire.Session], *, speaks_wire: bool
+    ) -> list[Delivery]:
+        """Add a client that needs no `bridge/hello`; send it the replay if that is complete."""
+        client = _Client(connection, hello=hello, speaks_wire=speaks_wire, sessions=sessions)
+        self._clients[connection] = client
+        replay = self.replay(connection) if self._replay.has_tabs else []
+        return replay + self._tell_clients()
+
     def has_said_hello(self, connection: str) -> bool:
         """Return whether the client has sent `bridge/hello`."""
         client = self._clients.get(connection)
@@ -105,6 +164,21 @@ class MessageRouter:
         """Return the bytes of the client's messages that wait for the browser."""
         client = self._clients.get(connection)
         return client.waiting_bytes if client else 0
+
+    @property
+    def all_waiting_bytes(self) -> int:
+        """Bytes of all clients' messages that wait for the browser."""
+        return sum(client.waiting_bytes for client in self._clients.values())
+
+    def disconnect(self, connection: str) -> list[Delivery]:
+        """Remove a client that can still receive: each of its calls gets an error."""
+        failed = []
+        for raw_id, shared in self._correlation.open_requests(connection).items():
+            self._correlation.complete(shared)
+            is_handed = self._withdraw(shared) is None
+            error = jsonrpc.failure(raw_id, Code.GONE, "the client disconnected", handed=is_handed)
+            failed.append(Delivery(connection, (error,)))
+        return failed + self.on_disconnected(connection)
 
     def on_disconnected(self, connection: str) -> list[Delivery]:
         """Remove a client: cancel its calls, and answer the server requests that it was asked."""
@@ -118,7 +192,7 @@ class MessageRouter:
     def replay(self, connection: str) -> list[Delivery]:
         """Send the replay, once; afterwards the client receives announcements."""
         client = self._clients.get(connection)
-        if client is None or client.hears:
+        if client is None or client.hears or not client.speaks_wire:
             return []
         client.hears = True
         return [Delivery(connection, (body,)) for body in self._replay.messages()]
@@ -134,6 +208,13 @@ class MessageRouter:
             return [Delivery(connection, (jsonrpc.failure(jsonrpc.NULL_ID, error.code, str(error)),))]
         if client.hello is None:
             return self._introduce(client, message)
+        return self._client_message(client, message)
+
+    def handle_client_message(self, connection: str, message: Envelope) -> list[Delivery]:
+        """Handle a decoded message of a client that was introduced."""
+        return self._client_message(self._clients[connection], message)
+
+    def _client_message(self, client: _Client, message: Envelope) -> list[Delivery]:
         if message.is_request:
             return self._request(client, message)
         if message.is_response:
@@ -150,8 +231,8 @@ class MessageRouter:
         if hello.wire != wire.WIRE_VERSION:
             return [_refuse_wire(client, hello)]
         client.hello = hello
-        if self._refusal is not None:
-            return [_say_last(client, self._refusal)]
+        if self.refusal is not None:
+            return [_say_last(client, self.refusal)]
         replay = self.replay(client.connection) if self._replay.has_tabs else []
         return replay + self._tell_clients()
 
@@ -192,7 +273,7 @@ class MessageRouter:
 
     def _client_notification(self, client: _Client, message: Envelope) -> list[Delivery]:
         try:
-            if message.method == "bridge/sessions":
+            if message.method == "bridge/sessions" and client.speaks_wire:
                 told = _bridge_sessions.decode(bytes(message.params))
                 client.sessions, client.rules = told.sessions, told.rules
                 return self._tell_clients()
@@ -200,7 +281,8 @@ class MessageRouter:
                 self._cancel(client, bytes(_cancel.decode(bytes(message.params)).id))
                 return []
         except msgspec.DecodeError as error:
-            logger.warning("client %s: %s: %s", client.connection, message.method, error)
+            if self._options.logs_problems:
+                logger.warning("client %s: %s: %s", client.connection, message.method, error)
         self.count_dropped(DropReason.CLIENT_NOTIFICATION)
         return []
 
@@ -208,14 +290,17 @@ class MessageRouter:
         shared = self._correlation.cancel(client.connection, raw_id)
         if shared is not None:
             self._questions.close(shared)
-            client.waiting_bytes -= self._withdraw(shared)
+            client.waiting_bytes -= self._withdraw(shared) or 0
 
-    def _withdraw(self, shared: str) -> int:
-        """Cancel a request in the outbox or in the browser; return the bytes that this frees."""
+    def _withdraw(self, shared: str) -> int | None:
+        """Cancel a request in the outbox or in the browser; return the bytes that this frees in the outbox.
+
+        None: it has left the outbox.
+        """
         freed = self.outbox.abort(shared, "cancelled")
-        if freed is None:
+        if freed is None and self.is_browser_ours:
             self.outbox.put("", jsonrpc.notification("browser/cancel", b'{"id":%b}' % _encode(shared)))
-        return freed or 0
+        return freed
 
     # ── From the browser ────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +308,13 @@ class MessageRouter:
         """Handle a message of the extension. An invalid one is dropped; the next may be valid."""
         try:
             message = jsonrpc.decode(body)
+        except UndecodableError as error:
+            return self._drop_browser_message(error)
+        return self.handle_browser_message(message)
+
+    def handle_browser_message(self, message: Envelope) -> list[Delivery]:
+        """Handle a decoded message of the extension, as `from_browser` does."""
+        try:
             if message.is_response:
                 return self._answer(message)
             if message.for_:
@@ -232,10 +324,30 @@ class MessageRouter:
                 self._refuse_browser(bytes(message.id), Code.METHOD_NOT_FOUND, text)
                 return []
             return self._announcement(message)
-        except (UndecodableError, msgspec.DecodeError) as error:
+        except msgspec.DecodeError as error:
+            return self._drop_browser_message(error)
+
+    def _drop_browser_message(self, error: UndecodableError | msgspec.DecodeError) -> list[Delivery]:
+        if self._options.logs_problems:
             logger.warning("the browser sent what cannot be read: %s", error)
-            self.count_dropped(DropReason.BROWSER_MESSAGE)
-            return []
+        self.count_dropped(DropReason.BROWSER_MESSAGE)
+        return []
+
+    def on_browser_lost(self, unwritten: Collection[str] = ()) -> list[Delivery]:
+        """Fail every request in flight: the browser is gone. The router is not used afterwards.
+
+        Args:
+            unwritten: keys of bodies that have left the outbox, and of which no byte was written.
+        """
+        queued = self.outbox.withdraw_keyed().union(unwritten)
+        failed = []
+        for connection in self._clients:
+            for raw_id, shared in self._correlation.open_requests(connection).items():
+                self._correlation.complete(shared)
+                is_handed = shared not in queued
+                error = jsonrpc.failure(raw_id, Code.GONE, "the extension is gone", handed=is_handed)
+                failed.append(Delivery(connection, (error,)))
+        return failed
 
     def _answer(self, message: Envelope) -> list[Delivery]:
         shared = _decode_shared_id(message.id)
@@ -254,6 +366,10 @@ class MessageRouter:
             self.count_dropped(DropReason.MESSAGE_WITHOUT_CALL)
             if raw_id:
                 self._refuse_browser(raw_id, Code.GONE, "the client has gone")
+            return []
+        if not self._clients[asker.connection].speaks_wire:
+            if raw_id:
+                self._refuse_browser(raw_id, Code.METHOD_NOT_FOUND, "this client cannot be asked")
             return []
         if raw_id:
             self._questions.ask(raw_id, asker.connection, shared)
@@ -276,13 +392,26 @@ class MessageRouter:
         if method == "browser/hello":
             is_first = self.browser is None
             self.browser = _browser_hello.decode(params)
-            if is_first and self.browser.exits:
+            if is_first and self.browser.exits and self._options.logs_problems:
                 _log_exits(self.browser.exits)
             if self.browser.wire != wire.WIRE_VERSION:
                 return self._refuse_extension(self.browser)
+            if is_first and not self._options.speaks_first:
+                return self._tell_clients() + self._broadcast_all(method, params)
         elif method not in wire.ANNOUNCEMENTS:
+            return self._forward_notification(method, params)
+        return self._broadcast_all(method, params)
+
+    def _forward_notification(self, method: str, params: bytes) -> list[Delivery]:
+        """Forward a notification of a foreign extension to all its clients; drop another one."""
+        if self.is_browser_ours or not self._options.may_notify(method):
             self.count_dropped(DropReason.BROWSER_NOTIFICATION)
             return []
+        body = jsonrpc.notification(method, params)
+        return [Delivery(connection, (body,)) for connection in self._clients]
+
+    def _broadcast_all(self, method: str, params: bytes) -> list[Delivery]:
+        """Store an announcement, and send it to the clients that receive announcements."""
         had_tabs = self._replay.has_tabs
         announced = self._replay.keep(method, params)
         heard = list(chain.from_iterable(map(self._broadcast, announced)))
@@ -301,20 +430,21 @@ class MessageRouter:
         theirs, ours, is_firefox = hello.wire, wire.WIRE_VERSION, hello.extension.id == wire.FIREFOX_ID
         is_older = theirs < ours
         old_part = "the extension" if is_older else "mcpb"
-        command = f"mcpb extension{' --firefox' * is_firefox}" if is_older else "mcpb install-native-host"
+        command = f"mcpb extension{' --firefox' * is_firefox}" if is_older else self._options.update_command
+        this_end = f"{self._options.router_name} {self._about_host.version}"
         text = (
-            f"The mcpb extension {hello.extension.version} speaks wire version {theirs}, the native host "
-            f"{self._about_host.version} speaks {ours}: update {old_part}, then reload the extension."
+            f"The mcpb extension {hello.extension.version} speaks wire version {theirs}, the {this_end} "
+            f"speaks {ours}: update {old_part}, then reload the extension."
         )
-        self._refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
-        self.outbox.put("", jsonrpc.notification("host/error", self._refusal))
-        return [_say_last(client, self._refusal) for client in self._clients.values() if client.hello]
+        self.refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
+        self.outbox.put("", jsonrpc.notification("host/error", self.refusal))
+        return [_say_last(client, self.refusal) for client in self._clients.values() if client.hello]
 
     # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
 
     def on_written(self, key: str, size: int) -> None:
         """Release the `size` bytes of a written body."""
-        client = self._clients.get(key.rpartition(":")[0])
+        client = self._clients.get(key.partition(":")[0])  # a client's own id may contain a colon
         if client is not None:
             client.waiting_bytes -= size
 
@@ -353,9 +483,10 @@ class MessageRouter:
         ]
         dropped = {why.value: count for why, count in self.dropped.items()}
         body = jsonrpc.notification("host/clients", wire.HostClients(clients=clients, dropped=dropped))
-        self.outbox.put_newest("host/clients", body)
+        if self.is_browser_ours:
+            self.outbox.put_newest("host/clients", body)
         meta = AnnouncementMeta(AnnouncementKey(Kind.CLIENTS))
-        return [Delivery(client.connection, (body,), meta=meta) for client in known]
+        return [Delivery(client.connection, (body,), meta=meta) for client in known if client.speaks_wire]
 
 
 def _decode_shared_id(raw: msgspec.Raw) -> str:

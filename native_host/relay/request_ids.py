@@ -1,15 +1,20 @@
 """Request ids: each connection's ids mapped to ids on the shared channel. Sans-IO.
 
-A client's request goes to the browser as `"<connection>:<n>"`, n minted here and never used again, so that a
+A client's request goes to the browser as `"<connection>:<suffix>"`. No suffix is used again soon, so that a
 late answer reaches no client instead of the wrong one. The caller's own id comes back as the bytes it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from native_host.protocol.wire import CLIENT_IN_FLIGHT
+
+REMEMBERED_SUFFIXES = 4096
+"""Latest suffixes of a connection that `OwnIdSuffixes` does not use again."""
 
 
 class Asker(NamedTuple):
@@ -24,35 +29,107 @@ class IdInUseError(ValueError):
 
 
 class TooManyRequestsError(Exception):
-    """A connection has CLIENT_IN_FLIGHT requests unanswered."""
+    """A connection, or all connections together, have too many requests unanswered."""
+
+
+class IdSuffixes(Protocol):
+    """Source of the suffixes of one connection."""
+
+    def mint(self, raw_id: bytes) -> str:
+        """Return the suffix for a request with this id."""
+
+
+class NumberedSuffixes:
+    """Suffixes 1, 2, 3 …: none is ever used again."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def mint(self, raw_id: bytes) -> str:  # noqa: ARG002 - the interface
+        """Return the next number."""
+        self._number += 1
+        return str(self._number)
+
+
+class OwnIdSuffixes:
+    """The client's own id at its first use, then `<own>~<k>`; `1` and `"1"` have the same suffix."""
+
+    __slots__ = ("_next_k",)
+
+    def __init__(self) -> None:
+        self._next_k: dict[int, int] = {}
+        """The number to try next by suffix, the oldest suffix first. A suffix may be long: its hash stands
+        for it. Two suffixes with one hash would only cost one of them a number."""
+
+    def mint(self, raw_id: bytes) -> str:
+        """Return a suffix that differs from the REMEMBERED_SUFFIXES latest ones."""
+        own = format_id(raw_id)
+        suffix = own if hash(own) not in self._next_k else self._mint_numbered(own)
+        self._next_k[hash(suffix)] = 2
+        if len(self._next_k) > REMEMBERED_SUFFIXES:
+            del self._next_k[next(iter(self._next_k))]
+        return suffix
+
+    def _mint_numbered(self, own: str) -> str:
+        k = self._next_k[hash(own)]
+        while hash(f"{own}~{k}") in self._next_k:  # a client may choose such an id itself
+            k += 1
+        self._next_k[hash(own)] = k + 1
+        return f"{own}~{k}"
+
+
+def format_id(raw_id: bytes) -> str:
+    """Return the text of an id: of a string its content, of a number its digits as written."""
+    return msgspec.json.decode(raw_id, type=str) if raw_id.startswith(b'"') else raw_id.decode()
 
 
 class RequestIds:
     """Requests in flight, by shared id and by connection."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        make_suffixes: Callable[[], IdSuffixes] = NumberedSuffixes,
+        *,
+        max_per_connection: int = CLIENT_IN_FLIGHT,
+        max_in_all: float = float("inf"),
+    ) -> None:
         self._askers: dict[str, Asker] = {}
         self._shared_ids: dict[str, dict[bytes, str]] = {}
-        self._minted: dict[str, int] = {}
+        self._suffixes: dict[str, IdSuffixes] = {}
+        self._make_suffixes = make_suffixes
+        self._max_per_connection = max_per_connection
+        self._max_in_all = max_in_all
 
     def register(self, connection: str, raw_id: bytes) -> str:
         """Mint the shared id for a request.
 
         Raises:
             IdInUseError: the connection has a request of that id in flight.
-            TooManyRequestsError: it has too many in flight.
+            TooManyRequestsError: it, or all connections together, have too many in flight.
         """
-        mine = self._shared_ids.setdefault(connection, {})
+        mine = self._shared_ids.get(connection)
+        if mine is None:
+            mine = self._shared_ids[connection] = {}
+            self._suffixes[connection] = self._make_suffixes()
         if raw_id in mine:
             raise IdInUseError(f"id {raw_id.decode(errors='replace')} is in flight already")
-        if len(mine) >= CLIENT_IN_FLIGHT:
-            raise TooManyRequestsError(f"{CLIENT_IN_FLIGHT} requests are in flight")
-        number = self._minted.get(connection, 0) + 1
-        self._minted[connection] = number
-        shared = f"{connection}:{number}"
+        if len(mine) >= self._max_per_connection:
+            raise TooManyRequestsError(f"{self._max_per_connection} requests are in flight")
+        if len(self._askers) >= self._max_in_all:
+            raise TooManyRequestsError(f"{self._max_in_all} requests of all clients are in flight")
+        suffixes = self._suffixes[connection]
+        shared = f"{connection}:{suffixes.mint(raw_id)}"
+        while shared in self._askers:  # in flight for so long that its suffix is forgotten
+            shared = f"{connection}:{suffixes.mint(raw_id)}"
         mine[raw_id] = shared
         self._askers[shared] = Asker(connection, raw_id)
         return shared
+
+    def open_requests(self, connection: str) -> dict[bytes, str]:
+        """Return the shared ids of a connection's requests in flight, by its own ids."""
+        return dict(self._shared_ids.get(connection, {}))
 
     def find(self, shared: str) -> Asker | None:
         """Return the connection that waits for `shared`; None if it waits no longer."""
@@ -74,7 +151,7 @@ class RequestIds:
 
     def abandon(self, connection: str) -> list[str]:
         """Remove a connection; return the shared ids for which it waited."""
-        self._minted.pop(connection, None)
+        self._suffixes.pop(connection, None)
         gone = self._shared_ids.pop(connection, {})
         for shared in gone.values():
             del self._askers[shared]

@@ -157,3 +157,21 @@ def test_an_aborted_transfer_makes_room_for_another() -> None:
 def test_the_announced_length_is_never_allocated() -> None:
     joiner = Joiner()
     assert joiner.add(chunk(bytes=wire.CHUNKED_BYTES, last=True), 0) == b"a"
+
+
+def test_bodies_of_requests_are_withdrawn_together_and_those_of_the_host_stay() -> None:
+    outbox = Outbox()
+    outbox.put("a-1:1", b"{}")
+    outbox.put("", b'{"method":"host/hello"}')
+    outbox.put("a-1:2", b" " * (TO_BROWSER_BYTES + 1))
+    outbox.put("a-1:3", b" " * (TO_BROWSER_BYTES + 1))
+    outbox.pop_next(0)
+    outbox.pop_next(0)
+    assert outbox.withdraw_keyed() == {"a-1:2", "a-1:3"}
+    assert [outbox.pop_next(0)[0] for _ in range(len(outbox))] == [b'{"method":"host/hello"}']
+
+
+def test_without_a_limit_of_the_browser_nothing_is_chunked() -> None:
+    outbox, body = Outbox(chunk_above_bytes=64 * MIB), b" " * (2 * MIB)
+    outbox.put("conn-1:1", body)
+    assert outbox.pop_next(0) == (body, "conn-1:1", 2 * MIB)

@@ -11,13 +11,14 @@ from native_host.ipc.send_queue import SendQueue
 from native_host.protocol import wire
 from native_host.protocol.wire import CHUNKED_BYTES, TO_BROWSER_BYTES, DropReason
 from native_host.relay.coalescing import AnnouncementCoalescer
-from native_host.relay.message_router import MessageRouter
+from native_host.relay.message_router import NATIVE, MessageRouter, RouterOptions
+from native_host.relay.request_ids import OwnIdSuffixes
 
 
 class Conversation:
     """A router, with everything that is said to the browser and to the clients kept as JSON."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: RouterOptions = NATIVE) -> None:
         hello = wire.HostHello(
             wire=1,
             instance="ab",
@@ -27,7 +28,7 @@ class Conversation:
             extension_origin="chrome-extension://x/",
             limits=wire.Limits(to_browser=1, from_browser=2, socket=3),
         )
-        self.board = MessageRouter(hello)
+        self.board = MessageRouter(hello, options)
         self.heard: dict[str, list[Any]] = {}
         self.dismissed: set[str] = set()
         self.now_s = 0.0
@@ -47,6 +48,10 @@ class Conversation:
     def connect(self, name: str, *, wire_version: int = 1) -> None:
         self._deliver(self.board.on_connected(name))
         self.client(name, method="bridge/hello", params={"wire": wire_version, "version": "0", "pid": 7})
+
+    def introduce(self, name: str, *, speaks_wire: bool = False) -> None:
+        hello = wire.BridgeHello(wire=1, version="0", pid=0)
+        self._deliver(self.board.introduce(name, hello, [], speaks_wire=speaks_wire))
 
     def disconnect(self, name: str) -> None:
         self._deliver(self.board.on_disconnected(name))
@@ -476,3 +481,157 @@ def test_an_extension_of_another_wire_version_is_named_to_everybody(theirs: int,
     for error in (talk.to_browser()[-1], talk.to("ab-1")[-1], talk.to("ab-2")[-1]):
         assert (error["method"], error["params"]["command"]) == ("host/error", command)
     assert talk.dismissed == {"ab-1", "ab-2"}
+
+
+# ── Options: an extension of the WebSocket proxy, which may be foreign, as its clients may ──────────────────
+
+PROXIED = RouterOptions(
+    router_name="WebSocket proxy",
+    update_command="",
+    make_suffixes=OwnIdSuffixes,
+    browser_in_flight=1024,
+    chunk_above_bytes=CHUNKED_BYTES,
+    speaks_first=False,
+    may_notify=lambda method: method.startswith("notifications/"),
+)
+
+
+@pytest.fixture
+def proxied() -> Conversation:
+    """A foreign extension with the foreign client conn-a, and conn-b that speaks the wire."""
+    talk = Conversation(PROXIED)
+    talk.introduce("conn-a")
+    talk.introduce("conn-b", speaks_wire=True)
+    talk.heard.clear()
+    return talk
+
+
+def test_a_foreign_extension_hears_requests_alone_with_the_client_s_own_ids(proxied: Conversation) -> None:
+    proxied.client("conn-a", id=4, method="createTab", params={"url": "about:blank"})
+    proxied.client("conn-b", id="4", method="getTabs")
+    assert [(said["id"], said["method"]) for said in proxied.to_browser()] == [
+        ("conn-a:4", "createTab"),
+        ("conn-b:4", "getTabs"),
+    ]
+    proxied.browser(id="conn-a:4", result={"tabId": 42})
+    assert proxied.to("conn-a") == [{"jsonrpc": "2.0", "id": 4, "result": {"tabId": 42}}]
+
+
+def test_a_written_request_with_a_colon_in_its_id_frees_the_bytes_of_its_client(
+    proxied: Conversation,
+) -> None:
+    proxied.client("conn-a", id="a:b", method="getTabs")
+    assert proxied.board.all_waiting_bytes == proxied.board.waiting_bytes("conn-a") > 50
+    assert proxied.to_browser()[0]["id"] == "conn-a:a:b"
+    assert proxied.board.all_waiting_bytes == 0
+
+
+def test_an_extension_is_known_by_its_hello_and_then_hears_who_is_connected(proxied: Conversation) -> None:
+    assert proxied.to_browser() == []
+    proxied.browser(method="browser/hello", params=HELLO)
+    assert proxied.board.is_browser_ours
+    (clients,) = proxied.to_browser()
+    assert [client["connection"] for client in clients["params"]["clients"]] == ["conn-a", "conn-b"]
+
+
+def test_announcements_and_the_replay_go_to_clients_that_speak_the_wire_alone(proxied: Conversation) -> None:
+    proxied.browser(method="browser/hello", params=HELLO)
+    proxied.browser(method="browser/tabs", params={"tabs": []})
+    assert proxied.methods_to("conn-b") == ["host/clients", "browser/hello", "browser/tabs", "host/replayed"]
+    proxied.introduce("conn-c", speaks_wire=True)
+    assert proxied.methods_to("conn-c") == ["browser/hello", "browser/tabs", "host/replayed", "host/clients"]
+    assert proxied.to("conn-a") == []
+
+
+def test_a_request_for_a_foreign_client_is_rejected_at_once_and_a_notification_is_dropped(
+    proxied: Conversation,
+) -> None:
+    proxied.browser(method="browser/hello", params=HELLO)
+    proxied.client("conn-a", id=7, method="browser/executeTool", params={})
+    proxied.to_browser()
+    proxied.browser(**{"method": "browser/progress", "for": "conn-a:7", "params": {"progress": 1}})
+    question = {"id": "ext:1", "method": "browser/elicitConfirmation", "for": "conn-a:7", "params": {}}
+    proxied.browser(**question)
+    assert proxied.to("conn-a") == []
+    (answer,) = proxied.to_browser()
+    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]) == (
+        "ext:1", -32601, {"handed": False},
+    )  # fmt: skip
+
+
+def test_a_foreign_extension_s_notification_reaches_all_its_clients_unless_its_name_is_reserved(
+    proxied: Conversation,
+) -> None:
+    proxied.browser(method="notifications/tab_changed", params={"n": 1})
+    proxied.browser(method="status", params={})
+    said = [{"jsonrpc": "2.0", "method": "notifications/tab_changed", "params": {"n": 1}}]
+    assert (proxied.to("conn-a"), proxied.to("conn-b")) == (said, said)
+    proxied.browser(method="browser/hello", params=HELLO)
+    proxied.browser(method="notifications/tab_changed", params={"n": 2})
+    assert proxied.board.dropped == {DropReason.BROWSER_NOTIFICATION: 2}
+
+
+def test_a_foreign_extension_receives_no_cancel_and_ours_does(proxied: Conversation) -> None:
+    for number in (1, 2):
+        proxied.client("conn-a", id=number, method="getTabs")
+    proxied.to_browser()
+    proxied.client("conn-a", method="browser/cancel", params={"id": 1})
+    assert proxied.to_browser() == []
+    proxied.browser(method="browser/hello", params=HELLO)
+    proxied.to_browser()
+    proxied.disconnect("conn-a")
+    cancel, clients = proxied.to_browser()
+    assert (cancel["method"], cancel["params"]) == ("browser/cancel", {"id": "conn-a:2"})
+    assert clients["method"] == "host/clients"
+
+
+def test_a_client_that_disconnects_and_can_still_receive_gets_one_error_for_each_request(
+    proxied: Conversation,
+) -> None:
+    proxied.client("conn-a", id=1, method="getTabs")
+    proxied.to_browser()
+    proxied.client("conn-a", id="2", method="getTabs")
+    proxied._deliver(proxied.board.disconnect("conn-a"))
+    errors = [(said["id"], said["error"]["code"], said["error"]["data"]) for said in proxied.to("conn-a")]
+    assert errors == [(1, -32010, {"handed": True}), ("2", -32010, {"handed": False})]
+    proxied.browser(id="conn-a:1", result={})
+    assert proxied.to("conn-a") == []
+    assert proxied.to_browser() == []
+
+
+def test_the_end_of_the_extension_fails_each_request_once_and_says_which_may_have_run(
+    proxied: Conversation,
+) -> None:
+    for number in (1, 2, 3):
+        proxied.client("conn-a", id=number, method="getTabs")
+    proxied.client("conn-b", id=1, method="getTabs")
+    taken = [proxied.board.outbox.pop_next(0)[1] for _ in range(3)]
+    assert taken == ["conn-a:1", "conn-a:2", "conn-a:3"]
+    proxied.browser(id="conn-a:1", result={})
+    proxied.heard.clear()
+    proxied._deliver(proxied.board.on_browser_lost(unwritten={"conn-a:3"}))
+    handed = {said["id"]: said["error"]["data"]["handed"] for said in proxied.to("conn-a")}
+    assert handed == {2: True, 3: False}
+    assert [said["error"]["data"]["handed"] for said in proxied.to("conn-b")] == [False]
+    assert proxied.board.on_browser_lost() == []
+
+
+def test_1024_requests_of_all_clients_are_in_flight_at_most(proxied: Conversation) -> None:
+    for number in range(1024):
+        name = f"conn-{number // 256}"
+        if number % 256 == 0:
+            proxied.introduce(name)
+        proxied.client(name, id=number, method="getTabs")
+    proxied.client("conn-a", id=1, method="getTabs")
+    error = proxied.to("conn-a")[0]["error"]
+    assert (error["code"], error["data"]) == (-32015, {"handed": False, "retryAfterMs": 100})
+
+
+def test_an_extension_of_another_wire_version_is_rejected_under_the_proxy_s_name(
+    proxied: Conversation,
+) -> None:
+    proxied.browser(method="browser/hello", params={**HELLO, "wire": 2})
+    (said,) = proxied.to_browser()
+    assert said["params"] == {"code": -32017, "message": said["params"]["message"]}
+    assert "the WebSocket proxy 0 speaks 1" in said["params"]["message"]
+    assert proxied.board.refusal is not None

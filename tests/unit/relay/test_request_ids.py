@@ -10,6 +10,7 @@ from native_host.relay.request_ids import (
     Asker,
     IdInUseError,
     OpenElicitations,
+    OwnIdSuffixes,
     RequestIds,
     TooManyRequestsError,
 )
@@ -81,6 +82,99 @@ def test_whatever_is_in_flight_every_answer_goes_to_the_one_who_asked(asked: lis
     assert gone == {shared for shared, asker in waiting.items() if asker.connection == "ab-2"}
     for shared, asker in waiting.items():
         assert correlation.complete(shared) == (None if shared in gone else asker)
+
+
+def test_the_limit_of_all_connections_together_applies_beside_that_of_each() -> None:
+    correlation = RequestIds(max_per_connection=2, max_in_all=3)
+    for connection, raw_id in (("a", b"1"), ("a", b"2"), ("b", b"1")):
+        correlation.register(connection, raw_id)
+    with pytest.raises(TooManyRequestsError, match="3 requests of all clients"):
+        correlation.register("b", b"2")
+    correlation.cancel("a", b"1")
+    correlation.register("b", b"2")
+
+
+# ── The client's own id as the suffix ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("raw_id", "suffix"),
+    [
+        (b"0", "0"),
+        (b"1.0", "1.0"),
+        (b"1e3", "1e3"),
+        (b"9007199254740993", "9007199254740993"),
+        (b'"550e8400-e29b-41d4-a716-446655440000"', "550e8400-e29b-41d4-a716-446655440000"),
+        (b'"a:b"', "a:b"),
+        (rb'"\u0061\n"', "a\n"),
+        (b'""', ""),
+    ],
+)
+def test_at_its_first_use_an_id_is_its_own_suffix_with_the_digits_as_written(
+    raw_id: bytes, suffix: str
+) -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    assert correlation.register("conn-abc", raw_id) == f"conn-abc:{suffix}"
+    assert correlation.complete(f"conn-abc:{suffix}") == Asker("conn-abc", raw_id)
+
+
+def test_an_id_that_is_used_again_gets_a_number_so_that_a_late_response_finds_nobody() -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    first = correlation.register("conn-abc", b"1")
+    correlation.cancel("conn-abc", b"1")
+    assert correlation.register("conn-abc", b"1") == "conn-abc:1~2"
+    assert correlation.complete(first) is None
+    assert correlation.complete("conn-abc:1~2") == Asker("conn-abc", b"1")
+    assert correlation.register("conn-abc", b"1") == "conn-abc:1~3"
+
+
+def test_the_number_1_and_the_string_1_have_the_same_suffix() -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    assert correlation.register("conn-abc", b"1") == "conn-abc:1"
+    assert correlation.register("conn-abc", b'"1"') == "conn-abc:1~2"
+    assert correlation.complete("conn-abc:1~2") == Asker("conn-abc", b'"1"')
+
+
+def test_an_id_that_looks_like_a_numbered_suffix_takes_no_other_request_s_suffix() -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    shared = [correlation.register("conn-abc", raw_id) for raw_id in (b'"1~2"', b"1", b'"1"')]
+    assert shared == ["conn-abc:1~2", "conn-abc:1", "conn-abc:1~3"]
+
+
+def test_another_connection_s_suffixes_do_not_count() -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    assert correlation.register("conn-a", b"1") == "conn-a:1"
+    assert correlation.register("conn-b", b"1") == "conn-b:1"
+
+
+def test_a_suffix_is_free_again_after_4096_others_unless_its_request_is_in_flight() -> None:
+    correlation = RequestIds(OwnIdSuffixes)
+    for raw_id in (b'"once"', b"7.0"):
+        correlation.register("conn-abc", raw_id)
+    correlation.cancel("conn-abc", b'"once"')
+    for number in range(4096):
+        assert correlation.register("conn-abc", b"%d" % number) == f"conn-abc:{number}"
+        correlation.cancel("conn-abc", b"%d" % number)
+    assert correlation.register("conn-abc", b'"once"') == "conn-abc:once"
+    assert correlation.register("conn-abc", b'"7.0"') == "conn-abc:7.0~2"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"1", b'"1"', b'"1~2"', b"2", b'"2"']), st.booleans()), max_size=99)
+)
+def test_whatever_ids_are_used_no_two_requests_share_an_id(used: list[tuple[bytes, bool]]) -> None:
+    correlation, minted = RequestIds(OwnIdSuffixes), []
+    for raw_id, is_cancelled in used:
+        try:
+            minted.append(correlation.register("conn-abc", raw_id))
+        except IdInUseError:
+            continue
+        if is_cancelled:
+            correlation.cancel("conn-abc", raw_id)
+    assert len(minted) == len(set(minted))
+
+
+# ── Server requests ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_question_is_answered_once_and_only_by_the_connection_that_was_asked() -> None:
