@@ -1,7 +1,7 @@
-"""WebSocket proxy: browser extensions and MCP clients on different machines meet at it.
+"""WebSocket proxy: browser extensions and MCP clients of one user meet over WebSockets.
 
-It authenticates both, maps request ids and forwards messages, whose payloads it does not decode.
-`tests/architecture/test_imports.py` has the table of allowed imports.
+The rules are sans-IO: `protocol`, `limits`, `dialects`, `handshakes`, `extensions`, `clients`,
+`user_directory` and `claims`. docs/PROXY_PROTOCOL.md describes the messages.
 """
 
 from native_host import __version__ as __version__

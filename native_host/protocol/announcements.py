@@ -23,7 +23,6 @@ class Kind(enum.IntEnum):
     PAGE_NEWS = enum.auto()
     PROGRESS = enum.auto()
     RESOURCE_UPDATED = enum.auto()
-    STATUS = enum.auto()
     EXTENSIONS = enum.auto()
 
 

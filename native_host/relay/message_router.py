@@ -170,6 +170,11 @@ class MessageRouter:
         """Bytes of all clients' messages that wait for the browser."""
         return sum(client.waiting_bytes for client in self._clients.values())
 
+    @property
+    def requests_in_flight(self) -> int:
+        """Number of requests without a response."""
+        return len(self._correlation)
+
     def disconnect(self, connection: str) -> list[Delivery]:
         """Remove a client that can still receive: each of its calls gets an error."""
         failed = []
@@ -438,7 +443,8 @@ class MessageRouter:
         )
         self.refusal = wire.HostError(code=Code.WIRE_VERSION, message=text, command=command)
         self.outbox.put("", jsonrpc.notification("host/error", self.refusal))
-        return [_say_last(client, self.refusal) for client in self._clients.values() if client.hello]
+        informed = [client for client in self._clients.values() if client.hello and client.speaks_wire]
+        return [_say_last(client, self.refusal) for client in informed]
 
     # ── The way to the browser ──────────────────────────────────────────────────────────────────────────────
 

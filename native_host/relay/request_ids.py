@@ -131,6 +131,10 @@ class RequestIds:
         """Return the shared ids of a connection's requests in flight, by its own ids."""
         return dict(self._shared_ids.get(connection, {}))
 
+    def __len__(self) -> int:
+        """Return the number of requests in flight."""
+        return len(self._askers)
+
     def find(self, shared: str) -> Asker | None:
         """Return the connection that waits for `shared`; None if it waits no longer."""
         return self._askers.get(shared)
