@@ -35,7 +35,16 @@ from install.interpreter import find_clone, find_install_script, find_temporary,
 from install.machine import Machine
 from install.wsl import is_wsl
 
-OUR_PACKAGES = ("bridge", "demo", "extension", "http_serving", "install", "manifests", "native_host")
+OUR_PACKAGES = (
+    "bridge",
+    "demo",
+    "extension",
+    "http_serving",
+    "install",
+    "manifests",
+    "native_host",
+    "websocket_proxy",
+)
 """Top-level names, plain words all: other distributions may have them too."""
 _DISTRIBUTION = "mcpb"
 _SECOND_NAME = "mcpb-bridge"

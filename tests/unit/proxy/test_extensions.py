@@ -415,6 +415,21 @@ def test_our_extension_of_another_wire_version_is_closed_with_the_reason(proxy: 
     assert methods(client.received()) == ["response", "disconnected", "status"]
 
 
+def test_a_request_stays_open_as_long_as_its_extension_needs(proxy: ProxyConversation) -> None:
+    extension = ProxyExtension(proxy, direct_user_id="alice")
+    extension.say_raw(b'{"type":"handshake","browser":"Chrome","version":"1.9.20"}')
+    client = connect(proxy, extension)
+    client.say(id=1, method="subscribeCDP")
+    (request,) = extension.received()
+    for _ in range(59):
+        proxy.now_s += 60
+        extension.run_timer()
+        client.run_timer()
+    assert client.received() == []
+    extension.say(id=request["id"], result={})
+    assert client.received()[0]["result"] == {}
+
+
 # ── Flow control ────────────────────────────────────────────────────────────────────────────────────────────
 
 

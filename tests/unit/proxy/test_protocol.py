@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from websocket_proxy import protocol
-from websocket_proxy.protocol import CloseCode, Credentials, Handshake, RejectionReason, is_reserved
+from websocket_proxy.protocol import CloseCode, Credentials, Handshake, RejectionReason, Role, is_reserved
 
 
 def test_close_codes_are_those_of_the_protocol() -> None:
@@ -28,6 +28,10 @@ def test_a_token_has_two_names_and_is_sent_under_one(shape: type[protocol.TokenB
     bearer = msgspec.json.decode(json.dumps({member: "eyJ"}), type=shape)
     assert bearer.token == "eyJ"
     assert msgspec.json.encode(shape(access_token="eyJ")) == b'{"accessToken":"eyJ"}'
+
+
+def test_each_role_has_a_scope_of_its_own() -> None:
+    assert [role.value for role in Role] == ["mcpb:extension", "mcpb:client"]
 
 
 def test_the_proxy_answers_four_requests_and_sends_five_messages_of_its_own() -> None:
