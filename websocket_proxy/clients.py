@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -128,12 +128,6 @@ class Client(Peer):
         self._connection: ExtensionConnection | None = None
         self._pending_id = b""
         """Id of the request that the directory is answering."""
-        self._controls: dict[str, Callable[[Envelope, float], None]] = {
-            "mcp_handshake": self._authenticate_again,
-            "list_extensions": self._list,
-            "connect": self._connect,
-            "disconnect": self._disconnect,
-        }
 
     @property
     def can_read(self) -> bool:
@@ -263,8 +257,8 @@ class Client(Peer):
             text = "too many requests in a minute"
             retry_after_ms = math.ceil(wait_s * 1000)
             self._fail(raw_id, Code.RATE_LIMITED, text, retry_after_ms)
-        elif handle := self._controls.get(message.method):
-            handle(message, now_s)
+        elif handle := self._CONTROLS.get(message.method):
+            handle(self, message, now_s)
         else:
             self._forward(raw_id, message, size, now_s)
 
@@ -336,6 +330,13 @@ class Client(Peer):
         """Handle nothing else until the directory has answered."""
         self._pending_id = bytes(message.id)
         self._is_waiting = True
+
+    _CONTROLS: ClassVar[dict[str, Callable[[Client, Envelope, float], None]]] = {
+        "mcp_handshake": _authenticate_again,
+        "list_extensions": _list,
+        "connect": _connect,
+        "disconnect": _disconnect,
+    }
 
     # ── Opening and end ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -79,7 +79,7 @@ class ExtensionSocket(PeerSocket, Protocol):
     """WebSocket of an extension. Its messages wait in `Extension.outbox`."""
 
     def wake(self) -> None:
-        """Write: messages wait in the outbox."""
+        """Write: messages wait in the outbox. `UserDirectory.open_extension` calls it before it returns."""
 
     def ping(self) -> None:
         """Send a ping, then call `on_pong` when its pong arrives."""
