@@ -45,6 +45,8 @@ from websocket_proxy.protocol import (
 
 _nothing = msgspec.json.Decoder(protocol.Nothing)
 _connect = msgspec.json.Decoder(protocol.Connect)
+_NOTIFICATION_BYTES = 1024 * 1024
+"""Bytes above which a notification is dropped: the list of a client's sessions stays in memory."""
 _FULL_RETRY_MS = 10_000
 """Milliseconds after which a client above the limit of its user may try again."""
 _EXTENSIONS = AnnouncementMeta(AnnouncementKey(Kind.EXTENSIONS))
@@ -243,7 +245,7 @@ class Client(Peer):
             self._handle_request(message, len(body), now_s)
         elif self._connection is None or not message.is_for(self._connection.connection_id):
             pass  # a late response or notification, which has no response
-        elif message.is_response or self._may_notify(message, now_s):
+        elif message.is_response or self._may_notify(message, len(body), now_s):
             self._connection.forward(message)
 
     def _handle_request(self, message: ClientEnvelope, size: int, now_s: float) -> None:
@@ -266,8 +268,10 @@ class Client(Peer):
         by_client = self._rates.by_client.wait_s(self.peer_id, now_s)
         return by_client or self._rates.by_user.wait_s(self.user_id, now_s)
 
-    def _may_notify(self, message: Envelope, now_s: float) -> bool:
+    def _may_notify(self, message: Envelope, size: int, now_s: float) -> bool:
         """Return whether a notification goes to the router, which drops all but two kinds."""
+        if size > _NOTIFICATION_BYTES:
+            return False
         # A cancellation is the client's remedy against too many requests, so no limit holds it up.
         return message.method == "browser/cancel" or not self._wait_s(now_s)
 

@@ -328,6 +328,9 @@ class Extension(Peer):
         if self._router.refusal is not None:
             self.close(CloseCode.POLICY_VIOLATION, "Another wire version", now_s)
             return
+        if self._router.replay_bytes > (most := self._context.limits.replay_bytes):
+            self.close(CloseCode.POLICY_VIOLATION, f"Tabs and tools of more than {most} bytes", now_s)
+            return
         if not self._is_ours and self._router.is_browser_ours:
             self._is_ours = True
             self._directory.on_list_changed(self.user_id)

@@ -53,6 +53,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bytes of a client's messages that wait for its extension; above it the client is not read."""
     queued_bytes_per_socket: Count = 16 * MIB
     """Bytes that wait for one socket; above it at most one more message is queued."""
+    replay_bytes: Count = 64 * MIB
+    """Bytes of an extension's tabs and tools, kept for late clients; above it the socket is closed."""
     queued_bytes: Count = 512 * MIB
     """Bytes that wait for all sockets of the node; above it the socket with the most is closed."""
 

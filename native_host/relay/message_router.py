@@ -135,7 +135,7 @@ class MessageRouter:
 
     def count_dropped(self, why: DropReason) -> None:
         """Count a dropped message; the first of each kind is logged."""
-        if why not in self.dropped:
+        if why not in self.dropped and self._options.logs_problems:
             logger.warning("dropped a message (%s); further ones are only counted", why)
         self.dropped[why] += 1
 
@@ -169,6 +169,11 @@ class MessageRouter:
     def all_waiting_bytes(self) -> int:
         """Bytes of all clients' messages that wait for the browser."""
         return sum(client.waiting_bytes for client in self._clients.values())
+
+    @property
+    def replay_bytes(self) -> int:
+        """Bytes of the announcements that are kept for late clients."""
+        return self._replay.size
 
     @property
     def requests_in_flight(self) -> int:

@@ -16,6 +16,9 @@ from native_host.protocol.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemov
 
 logger = logging.getLogger(__name__)
 
+_ENTRY_BYTES = 512
+"""Memory of a stored tab or frame beside its own bytes, so that many short ones count, too."""
+
 
 class _TabAddress(Wire, kw_only=True):
     tab_id: int
@@ -50,9 +53,12 @@ class Replay:
     def __init__(self) -> None:
         self._hello = b""
         self._tabs: dict[int, bytes] | None = None
+        self._tabs_bytes = 0
         self._tools: dict[tuple[int, int], tuple[str, bytes]] = {}
         """Document and announcement by tab and frame; empty if the announcement was too long."""
         self._tools_bytes = 0
+        self._frames: dict[int, set[tuple[int, int]]] = {}
+        """Keys of `_tools` by tab."""
         self._paused = b""
         self._page_tools = b""
 
@@ -60,6 +66,13 @@ class Replay:
     def has_tabs(self) -> bool:
         """Return whether the extension has sent `browser/tabs`."""
         return self._tabs is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all announcements that still hold."""
+        entries = len(self._tabs or ()) + len(self._tools)
+        others = len(self._hello) + len(self._paused) + len(self._page_tools)
+        return self._tabs_bytes + self._tools_bytes + others + entries * _ENTRY_BYTES
 
     def keep(self, method: str, params: bytes) -> list[Announcement]:
         """Store an announcement, if its kind is replayed; return the announcements for the clients.
@@ -117,33 +130,35 @@ class Replay:
     def _keep_tabs(self, params: bytes) -> list[Announcement]:
         """Announce the removal of tabs that the list lacks before the list itself."""
         tabs = {_tab_address.decode(raw).tab_id: bytes(raw) for raw in _tabs.decode(params).tabs}
-        gone = {*(self._tabs or ()), *(tab_id for tab_id, _ in self._tools)} - tabs.keys()
+        gone = {*(self._tabs or ()), *self._frames} - tabs.keys()
         removals = [
             Announcement("browser/tabRemoved", b'{"tabId":%d}' % tab_id, self._remove_tab(tab_id))
             for tab_id in sorted(gone)
         ]
         self._tabs = tabs
+        self._tabs_bytes = sum(map(len, tabs.values()))
         return removals
 
     def _fold_tab(self, raw: bytes) -> AnnouncementMeta:
         tab_id = _tab_address.decode(raw).tab_id
         is_first = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
+            self._tabs_bytes += len(raw) - len(self._tabs.get(tab_id, b""))
             self._tabs[tab_id] = raw
         return AnnouncementMeta(AnnouncementKey(Kind.TAB, tab_id), is_first=is_first)
 
     def _remove_tab(self, tab_id: int) -> AnnouncementMeta:
         is_known = self._knows_nothing_of(tab_id)
         if self._tabs is not None:
-            self._tabs.pop(tab_id, None)
-        for frame in [frame for frame in self._tools if frame[0] == tab_id]:
+            self._tabs_bytes -= len(self._tabs.pop(tab_id, b""))
+        for frame in [*self._frames.get(tab_id, ())]:
             self._forget_tools(frame)
         return AnnouncementMeta(AnnouncementKey(Kind.TAB_GONE, tab_id), is_known=is_known)
 
     def _knows_nothing_of(self, tab_id: int) -> bool:
         if self._tabs is None or tab_id in self._tabs:
             return False
-        return not any(frame[0] == tab_id for frame in self._tools)
+        return tab_id not in self._frames
 
     def _keep_tools(self, params: bytes) -> AnnouncementMeta:
         address = _frame_address.decode(params)
@@ -156,6 +171,7 @@ class Replay:
             )
             params = b""
         self._tools[frame] = (address.document_id, params)
+        self._frames.setdefault(address.tab_id, set()).add(frame)
         self._tools_bytes += len(params)
         return AnnouncementMeta(AnnouncementKey(Kind.TOOLS, *frame), is_first=is_first)
 
@@ -171,6 +187,10 @@ class Replay:
     def _forget_tools(self, frame: tuple[int, int]) -> None:
         _, params = self._tools.pop(frame, ("", b""))
         self._tools_bytes -= len(params)
+        frames = self._frames.get(frame[0], set())
+        frames.discard(frame)
+        if not frames:
+            self._frames.pop(frame[0], None)
 
 
 def _page_news(params: bytes) -> AnnouncementMeta:

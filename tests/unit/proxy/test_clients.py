@@ -361,6 +361,16 @@ def test_notifications_of_a_foreign_client_are_neither_forwarded_nor_answered(
     assert (client.received(), extension.received()) == ([], [])
 
 
+def test_a_notification_over_1_mib_is_dropped(proxy: ProxyConversation, extension: ProxyExtension) -> None:
+    client = proxy.client(wire=1)
+    client.connect(extension)
+    client.received()
+    for length, messages in ((1000, 1), (1024 * 1024, 0)):
+        session = {"id": "x" * length, "client": {"name": "inspector"}}
+        client.say(method="bridge/sessions", params={"sessions": [session]})
+        assert [message["method"] for message in client.received()] == ["host/clients"] * messages
+
+
 def test_cancelling_a_queued_request_withdraws_it(client: ProxyClient, extension: ProxyExtension) -> None:
     client.say(id=1, method="getTabs")
     client.say(method="browser/cancel", params={"id": 1})

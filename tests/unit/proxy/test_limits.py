@@ -28,6 +28,7 @@ def test_the_limits_of_the_protocol() -> None:
         "message_bytes": 67_108_864,
         "client_waiting_bytes": 67_108_864,
         "queued_bytes_per_socket": 16_777_216,
+        "replay_bytes": 67_108_864,
         "queued_bytes": 536_870_912,
         "status_interval_s": 20,
         "ping_interval_s": 20,

@@ -109,3 +109,22 @@ def test_what_is_kept_fits_into_a_client_s_backlog(monkeypatch: pytest.MonkeyPat
     keep(replay, "browser/unregister", **tools(1, 0))
     keep(replay, "browser/updateTools", **tools(1, 4, notice="x" * 1000))
     assert [params["frameId"] for method, params in said(replay)[:-1]] == [1, 4]
+
+
+def test_its_size_follows_what_it_keeps() -> None:
+    replay = Replay()
+    assert replay.size == 0
+    replay.keep("browser/tabs", b'{"tabs":[{"tabId":1},{"tabId":2}]}')
+    first = replay.size
+    assert first == 2 * (len(b'{"tabId":1}') + 512)
+    replay.keep("browser/tabChanged", b'{"tab":{"tabId":1,"title":"x"}}')
+    assert replay.size == first + len(b',"title":"x"')
+    tools = b'{"tabId":2,"frameId":0,"documentId":"d","origin":"","tools":[]}'
+    for _ in range(2):
+        replay.keep("browser/registerTools", tools)
+    assert replay.size == first + len(b',"title":"x"') + len(tools) + 512
+    replay.keep("browser/tabRemoved", b'{"tabId":2}')
+    replay.keep("browser/tabChanged", b'{"tab":{"tabId":1}}')
+    assert replay.size == first / 2
+    replay.keep("browser/tabs", b'{"tabs":[]}')
+    assert replay.size == 0
