@@ -168,7 +168,7 @@ class Client(Peer):
 
     def announce_shutdown(self) -> None:
         """Send `status` before the node closes the socket."""
-        if self.user_id and not self.is_closed:
+        if self.owner and not self.is_closed:
             self._put_status(is_connected=False)
 
     # ── From the extension and the directory ────────────────────────────────────────────────────────────────
@@ -232,7 +232,7 @@ class Client(Peer):
     # ── From the client ─────────────────────────────────────────────────────────────────────────────────────
 
     def _handle(self, body: bytes, now_s: float) -> None:
-        if not self.user_id:
+        if not self.owner:
             self._take(self._handshake.on_message(body), now_s)
             return
         try:
@@ -266,7 +266,7 @@ class Client(Peer):
 
     def _wait_s(self, now_s: float) -> float:
         by_client = self._rates.by_client.wait_s(self.peer_id, now_s)
-        return by_client or self._rates.by_user.wait_s(self.user_id, now_s)
+        return by_client or self._rates.by_user.wait_s(self.owner, now_s)
 
     def _may_notify(self, message: Envelope, size: int, now_s: float) -> bool:
         """Return whether a notification goes to the router, which drops all but two kinds."""
@@ -360,7 +360,7 @@ class Client(Peer):
                     self._take_close(step, now_s)
 
     def _admit(self, token: VerifiedToken, handshake: Handshake, raw_id: bytes, now_s: float) -> None:
-        self.user_id = token.user_id
+        self.user_id, self.owner = token.user_id, token.owner
         client = handshake.client or wire.ClientInfo(name=handshake.client_id)
         self.profile = ClientProfile(
             clean_name(client.name, "MCP client"),

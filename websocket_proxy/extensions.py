@@ -53,7 +53,7 @@ class ExtensionDirectory(Protocol):
     def on_replacement_due(self, extension: Extension, now_s: float) -> None:
         """Let a newcomer replace the extension with its id, which has not answered a ping in time."""
 
-    def on_list_changed(self, user_id: str) -> None:
+    def on_list_changed(self, owner: str) -> None:
         """Send the list of a user's extensions to the clients that want it."""
 
 
@@ -205,7 +205,7 @@ class Extension(Peer):
         )
         self.outbox.put("", protocol.notification("authenticated", confirmation))
         self._announce_status(now_s)
-        self._directory.on_list_changed(self.user_id)
+        self._directory.on_list_changed(self.owner)
         self._stop_waiting(now_s)
 
     def connect(self, client: Client) -> Connection:
@@ -333,7 +333,7 @@ class Extension(Peer):
             return
         if not self._is_ours and self._router.is_browser_ours:
             self._is_ours = True
-            self._directory.on_list_changed(self.user_id)
+            self._directory.on_list_changed(self.owner)
         is_unaddressed = bool(message.id) and not message.for_
         if is_unaddressed or self._router.dropped[DropReason.BROWSER_MESSAGE] > unreadable:
             self._count_rejected(now_s)
@@ -351,7 +351,7 @@ class Extension(Peer):
                     self._is_waiting = not self.extension_id
                     self._socket.verify(token, self.role)
                 case AdmitExtension(token, credentials):
-                    self.user_id = token.user_id
+                    self.user_id, self.owner = token.user_id, token.owner
                     self.name = clean_name(credentials.name, "Browser")
                     self._is_waiting = True
                     self._directory.admit_extension(self, credentials.client_id, now_s)

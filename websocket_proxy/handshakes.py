@@ -34,8 +34,15 @@ class VerifiedToken(NamedTuple):
     """Content of a token whose verification succeeded."""
 
     user_id: str
+    """Unique for the issuer."""
     expires_at_s: float
     """End of the token, tolerance for clocks included; infinite: it does not end."""
+    issuer: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Key of the user: the same user id of two issuers stands for two users."""
+        return msgspec.json.encode([self.issuer, self.user_id]).decode()
 
 
 class Rejection(NamedTuple):
@@ -142,7 +149,7 @@ class _Opening:
 
     def _renew(self, token: VerifiedToken) -> Rejection | None:
         """Replace the token by a newer one of the same user."""
-        if self._token and token.user_id != self._token.user_id:
+        if self._token and token.owner != self._token.owner:
             return Rejection(RejectionReason.ANOTHER_USER, _OTHER_USER)
         self._token = token
         return None

@@ -103,7 +103,9 @@ class Peer(abc.ABC):
         self.peer_id = ""
         """Id that the proxy has given it: `ext-…` or `mcp-…`; empty: none yet."""
         self.user_id = ""
-        """Empty: not authenticated."""
+        """Id of the user, for display; empty: not authenticated."""
+        self.owner = ""
+        """Key of the user; empty: not authenticated."""
         self._peer_socket = socket
         self._context = context
         self._is_waiting = False

@@ -41,6 +41,7 @@ class UserDirectory:
     def __init__(self, context: NodeContext) -> None:
         self._context = context
         self._users: dict[str, _User] = {}
+        """Users by the key `owner` of their tokens."""
         self._rates = RequestRates(
             RateLimiter(context.limits.requests_per_minute_per_client),
             RateLimiter(context.limits.requests_per_minute_per_user),
@@ -61,22 +62,22 @@ class UserDirectory:
         """Begin the opening of a client."""
         return Client(socket, self, self._rates, self._context, now_s)
 
-    def extensions_of(self, user_id: str) -> list[Extension]:
+    def extensions_of(self, owner: str) -> list[Extension]:
         """Return the connected extensions of a user."""
-        user = self._users.get(user_id)
+        user = self._users.get(owner)
         return list(user.extensions.values()) if user else []
 
-    def clients_of(self, user_id: str) -> list[Client]:
+    def clients_of(self, owner: str) -> list[Client]:
         """Return the connected clients of a user."""
-        user = self._users.get(user_id)
+        user = self._users.get(owner)
         return list(user.clients.values()) if user else []
 
     # ── Extensions ──────────────────────────────────────────────────────────────────────────────────────────
 
     def admit_extension(self, extension: Extension, client_id: str, now_s: float) -> None:
         """Admit an extension; first ping the connected one with the same id, if there is one."""
-        user = self._users.setdefault(extension.user_id, _User())
-        extension_id = self._choose_id(extension.user_id, client_id)
+        user = self._users.setdefault(extension.owner, _User())
+        extension_id = self._choose_id(extension.owner, client_id)
         connected = user.extensions.get(extension_id)
         if connected is None:
             self._admit_as(extension, extension_id, now_s)
@@ -87,14 +88,14 @@ class UserDirectory:
 
     def on_alive(self, extension: Extension, now_s: float) -> None:
         """Give each claimant of the extension's id an id of its own: it has a copy of the profile."""
-        user = self._users.get(extension.user_id)
+        user = self._users.get(extension.owner)
         claimants = user.claimants.pop(extension.extension_id, []) if user else []
         for claimant in claimants:
             self._admit_as(claimant, self._context.make_id(protocol.EXTENSION_PREFIX), now_s)
 
     def on_replacement_due(self, extension: Extension, now_s: float) -> None:
         """Close the connected extension whose id is claimed; its removal admits the claimant."""
-        user = self._users[extension.user_id]
+        user = self._users[extension.owner]
         claimed = (key for key, claimants in user.claimants.items() if extension in claimants)
         extension_id = next(claimed, "")
         if connected := user.extensions.get(extension_id):
@@ -102,7 +103,7 @@ class UserDirectory:
 
     def remove_extension(self, extension: Extension, now_s: float) -> None:
         """Remove an extension, and admit the first claimant of its id."""
-        user = self._users.get(extension.user_id)
+        user = self._users.get(extension.owner)
         if user is None:
             return
         for claimants in user.claimants.values():
@@ -111,28 +112,28 @@ class UserDirectory:
         user.claimants = {key: claimants for key, claimants in user.claimants.items() if claimants}
         if user.extensions.get(extension.extension_id) is extension:
             del user.extensions[extension.extension_id]
-            self.on_list_changed(extension.user_id)
+            self.on_list_changed(extension.owner)
             claimants = user.claimants.pop(extension.extension_id, [])
             for claimant in claimants[:1]:
                 self._admit_as(claimant, extension.extension_id, now_s)
             for claimant in claimants[1:]:
                 self._admit_as(claimant, self._context.make_id(protocol.EXTENSION_PREFIX), now_s)
-        self._forget_if_gone(extension.user_id)
+        self._forget_if_gone(extension.owner)
 
-    def on_list_changed(self, user_id: str) -> None:
+    def on_list_changed(self, owner: str) -> None:
         """Send the list of a user's extensions to the clients that want it."""
-        for client in self.clients_of(user_id):
+        for client in self.clients_of(owner):
             self.offer_list(client)
 
-    def _choose_id(self, user_id: str, client_id: str) -> str:
+    def _choose_id(self, owner: str, client_id: str) -> str:
         if not client_id:
             return self._context.make_id(protocol.EXTENSION_PREFIX)
-        # As JSON, because no pair of texts then equals another pair.
-        name = msgspec.json.encode([user_id, client_id]).decode()
+        # As JSON, so that no two pairs of texts are equal.
+        name = msgspec.json.encode([owner, client_id]).decode()
         return f"{protocol.EXTENSION_PREFIX}-{uuid5(_NAMESPACE, name)}"
 
     def _admit_as(self, extension: Extension, extension_id: str, now_s: float) -> None:
-        user = self._users.setdefault(extension.user_id, _User())
+        user = self._users.setdefault(extension.owner, _User())
         if len(user.extensions) >= self._context.limits.extensions_per_user:
             extension.close(CloseCode.TRY_AGAIN_LATER, "Too many extensions of this user", now_s)
             return
@@ -143,7 +144,7 @@ class UserDirectory:
 
     def admit_client(self, client: Client) -> bool:
         """Add an authenticated client; return whether its user may have another one."""
-        user = self._users.setdefault(client.user_id, _User())
+        user = self._users.setdefault(client.owner, _User())
         if len(user.clients) >= self._context.limits.clients_per_user:
             return False
         user.clients[client.peer_id] = client
@@ -151,30 +152,30 @@ class UserDirectory:
 
     def remove_client(self, client: Client) -> None:
         """Remove a client."""
-        user = self._users.get(client.user_id)
+        user = self._users.get(client.owner)
         if user and user.clients.pop(client.peer_id, None):
-            self._forget_if_gone(client.user_id)
+            self._forget_if_gone(client.owner)
 
     def offer_list(self, client: Client) -> None:
         """Send the list to a client that wants it."""
         if client.wants_list:
-            client.send_list(self._list(client.user_id))
+            client.send_list(self._list(client.owner))
 
     def list_extensions(self, client: Client, now_s: float) -> None:
         """Respond to `list_extensions` of a client."""
-        client.on_listed(self._list(client.user_id), now_s)
+        client.on_listed(self._list(client.owner), now_s)
 
     def connect(self, client: Client, extension_id: str, now_s: float) -> None:
         """Connect a client to an extension of its user."""
-        extension = self._users[client.user_id].extensions.get(extension_id)
+        extension = self._users[client.owner].extensions.get(extension_id)
         if extension is None:
             client.on_not_found(now_s)
         else:
             client.on_connected(extension.connect(client), now_s)
 
-    def _list(self, user_id: str) -> list[ListedExtension]:
-        return [extension.listed for extension in self.extensions_of(user_id)]
+    def _list(self, owner: str) -> list[ListedExtension]:
+        return [extension.listed for extension in self.extensions_of(owner)]
 
-    def _forget_if_gone(self, user_id: str) -> None:
-        if (user := self._users.get(user_id)) and user.is_gone:
-            del self._users[user_id]
+    def _forget_if_gone(self, owner: str) -> None:
+        if (user := self._users.get(owner)) and user.is_gone:
+            del self._users[owner]

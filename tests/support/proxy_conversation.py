@@ -1,6 +1,7 @@
 """Peers of a WebSocket proxy without sockets: the real directory, and sockets that record.
 
-A token is the name of its user; with a colon, the reason of its rejection follows: `alice:expired`.
+A token is the name of its user, behind the issuer and a slash if that has a name: `idp/alice`. With a colon,
+the reason of its rejection follows: `alice:expired`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class _Talker(Generic[AnyPeer]):
                 rejection = Rejection(RejectionReason(reason), "Sign in again.")
                 self.peer.on_rejected(rejection, self.proxy.now_s)
             else:
-                verified = VerifiedToken(user_id, self.proxy.now_s + TOKEN_S)
+                issuer, _, user_id = user_id.rpartition("/")
+                verified = VerifiedToken(user_id, self.proxy.now_s + TOKEN_S, issuer)
                 self.peer.on_verified(verified, self.proxy.now_s)
 
     def run_timer(self) -> None:
@@ -167,6 +169,12 @@ class ProxyConversation:
 
         context = NodeContext(limits or Limits(), "0.2.0", lambda: TIMESTAMP, make_id, observer or Observer())
         self.directory = UserDirectory(context)
+
+    def extensions_of(self, user: str) -> list[Extension]:
+        return self.directory.extensions_of(VerifiedToken(user, 0).owner)
+
+    def clients_of(self, user: str) -> list[Client]:
+        return self.directory.clients_of(VerifiedToken(user, 0).owner)
 
     def extension(
         self, user: str = "alice", *, client_id: str = "", origin: str = "", **credentials: Any

@@ -530,7 +530,7 @@ def test_a_client_that_leaves_withdraws_its_requests_and_late_responses_reach_no
     assert status["params"]["peer_count"] == 0
     extension.say(id=taken["id"], result={})
     assert client.received() == []
-    assert proxy.directory.clients_of("alice") == []
+    assert proxy.clients_of("alice") == []
 
 
 def test_a_revoked_token_closes_the_socket(proxy: ProxyConversation, client: ProxyClient) -> None:

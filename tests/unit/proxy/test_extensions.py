@@ -99,7 +99,7 @@ def test_a_rejected_token_closes_the_socket_with_its_reason(proxy: ProxyConversa
     extension = ProxyExtension(proxy)
     extension.sign_in("alice:audience")
     assert extension.closed == (1008, "Invalid token: audience")
-    assert proxy.directory.extensions_of("alice") == []
+    assert proxy.extensions_of("alice") == []
 
 
 def test_a_name_for_users_is_one_line_of_limited_length(proxy: ProxyConversation) -> None:

@@ -208,6 +208,14 @@ def test_a_token_of_another_user_closes_the_extension() -> None:
     assert closed(steps) == (1008, "Invalid token: another-user")
 
 
+def test_the_same_user_id_of_another_issuer_is_another_user() -> None:
+    handshake = opened_extension(3600)
+    handshake.on_timer(3480)
+    handshake.on_response(decode_extension(b'{"id":"proxy:2","result":{"accessToken":"eyJ"}}'), 3481)
+    steps = handshake.on_verified(VerifiedToken("alice", 7200, "https://idp.example"), 3482)
+    assert closed(steps) == (1008, "Invalid token: another-user")
+
+
 def test_an_invalid_new_token_closes_the_extension() -> None:
     handshake = opened_extension(3600)
     handshake.on_timer(3480)

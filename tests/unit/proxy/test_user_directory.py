@@ -14,7 +14,7 @@ def proxy() -> ProxyConversation:
 
 
 def ids(proxy: ProxyConversation, user: str = "alice") -> list[str]:
-    return [extension.extension_id for extension in proxy.directory.extensions_of(user)]
+    return [extension.extension_id for extension in proxy.extensions_of(user)]
 
 
 # ── Ids ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -24,7 +24,7 @@ def test_an_extension_has_the_same_id_after_a_reconnect(proxy: ProxyConversation
     first = proxy.extension(client_id="0c5d")
     first.peer.on_closed(proxy.now_s)
     assert proxy.extension(client_id="0c5d").peer.extension_id == first.peer.extension_id
-    assert first.peer.extension_id == "ext-c625184d-b37b-58c3-9977-0eb1b3b0f8f0"
+    assert first.peer.extension_id == "ext-8a522931-bf5a-5f6d-9d6a-170184ca23e3"
 
 
 def test_two_users_with_one_client_id_have_two_extension_ids(proxy: ProxyConversation) -> None:
@@ -51,6 +51,16 @@ def test_no_user_sees_or_reaches_anything_of_another_one(proxy: ProxyConversatio
     client.say(id=3, method="getTabs")
     assert alice.received() == []
     assert [request["method"] for request in bob.received_requests()] == ["getTabs"]
+
+
+def test_the_same_user_id_of_two_issuers_stands_for_two_users(proxy: ProxyConversation) -> None:
+    first, second = proxy.extension("idp/alice", client_id="0c5d"), proxy.extension("alice", client_id="0c5d")
+    assert first.peer.user_id == second.peer.user_id == "alice"
+    assert first.peer.extension_id != second.peer.extension_id
+    client = proxy.client("alice")
+    (listed,) = client.ask(1, "list_extensions")
+    assert [each["id"] for each in listed["result"]["extensions"]] == [second.peer.extension_id]
+    assert "error" in client.ask(2, "connect", extension_id=first.peer.extension_id)[0]
 
 
 def test_an_extension_cannot_answer_requests_to_another_one(proxy: ProxyConversation) -> None:
@@ -177,7 +187,7 @@ def test_the_65th_client_of_a_user_is_answered_and_closed_with_try_again_later(
     assert (answer["error"]["code"], answer["error"]["data"]["handed"]) == (-32015, False)
     assert client.closed == (1013, "Too many clients of this user")
     assert proxy.client("bob").closed is None
-    proxy.directory.clients_of("alice")[0].on_closed()
+    proxy.clients_of("alice")[0].on_closed()
     assert proxy.client().closed is None
 
 
