@@ -3,7 +3,7 @@
 import { Code, notification, WireError } from "./wire.js";
 
 /**
- * @import { Link } from "./host_connection.js"
+ * @import { Link } from "./audience.js"
  * @import { Message } from "./wire.js"
  * @typedef {{ resolve: (result: any) => void, reject: (error: WireError) => void }} Waiting
  */

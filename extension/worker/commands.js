@@ -162,11 +162,11 @@ function askServer(frames, params, asked) {
  * @param {any} params
  * @param {Asked} asked
  */
-function watchResource(frames, params, { id, signal, notify }) {
+function watchResource(frames, params, { connection, signal, notify }) {
   return frames.watch(
     { ...documentAddress(params), uri: text(params, "uri") },
     {
-      connection: connectionOf(id),
+      connection,
       signal,
       onActive: () => notify("browser/watching", {}),
       onUpdated: (uri) => notify("browser/resourceUpdated", { uri }),
@@ -179,12 +179,12 @@ function watchResource(frames, params, { id, signal, notify }) {
  * @param {any} params
  * @param {Asked} asked
  */
-function offerTools(frames, params, { id, signal, notify, ask }) {
+function offerTools(frames, params, { connection, signal, notify, ask }) {
   const offer = { server: text(params, "server"), ...readTools(params.tools) };
   return frames.offerTools(
     { ...documentAddress(params), ...offer },
     {
-      connection: connectionOf(id),
+      connection,
       signal,
       onState: (state) => notify("browser/offered", state),
       call: (name, args, cancelled) => ask("browser/offeredCall", { name, args }, cancelled, false),
@@ -209,24 +209,19 @@ function hearing({ id, signal, notify, ask }) {
   };
 }
 
-/** The client connection that a request came over, as its id says. @param {string} id */
-function connectionOf(id) {
-  return id.slice(0, id.lastIndexOf(":"));
-}
-
 /**
  * @param {SiteRules} siteRules
  * @param {any} params
  * @param {Asked} asked
  */
-async function setSiteRules(siteRules, params, { id }) {
+async function setSiteRules(siteRules, params, { connection }) {
   if (!Array.isArray(params.sessions)) throw invalid("sessions must be a list.");
   const rules = params.sessions.map((/** @type {any} */ each) => ({
     session: text(each, "session"),
     deny: patterns(each, "deny"),
     allow: each.allow === undefined ? null : patterns(each, "allow"),
   }));
-  await siteRules.setRules(connectionOf(id), rules);
+  await siteRules.setRules(connection, rules);
   return {};
 }
 

@@ -18,7 +18,7 @@ import { Code, cut, notification, WireError } from "./wire.js";
  * @import { Watcher } from "./resource_watches.js"
  * @import { GivenOffer, Offerer } from "./offers/tool_offers.js"
  * @import { Asked, Executed, FrameMessage, Offer, PageNotificationMessage } from "./document.js"
- * @import { Link } from "./host_connection.js"
+ * @import { Audience, Link } from "./audience.js"
  * @import { OpenedSites } from "./opened_sites.js"
  * @import { PageToolUses } from "./page_tool_uses.js"
  * @import { Origins } from "./origin_policy.js"
@@ -53,8 +53,6 @@ export class Frames {
     (tabId, documentId) => this.#ofDocument(tabId, documentId),
     (tabId, frameId) => this.#frames.get(`${tabId}:${frameId}`),
   );
-  /** @type {Link | null} the link that has received all frames */
-  #link = null;
 
   /**
    * @param {Tabs} tabs
@@ -62,16 +60,18 @@ export class Frames {
    * @param {Pauses} pauses
    * @param {SiteAccess} siteAccess
    * @param {{ opened: OpenedSites, uses: PageToolUses }} consent
+   * @param {Audience} audience
    * @param {{ wanted: () => void, isHostMissing: () => boolean, changed: () => void }} host `wanted`: a host would be
    *   used now; `changed`: what `ofTab` returns has changed
    */
-  constructor(tabs, origins, pauses, siteAccess, consent, host) {
+  constructor(tabs, origins, pauses, siteAccess, consent, audience, host) {
     this.tabs = tabs;
     tabs.reportedOrigin = (tabId, documentId) => this.#ofDocument(tabId, documentId)?.origin ?? "";
     this.origins = origins;
     this.pauses = pauses;
     this.siteAccess = siteAccess;
     this.consent = consent;
+    this.audience = audience;
     this.host = host;
   }
 
@@ -88,11 +88,12 @@ export class Frames {
     if (frame.frameId === 0 && frame.url.startsWith("about:")) void this.tabs.refresh(tabId);
   }
 
-  /** Tell a link of all frames; only then do changes follow. @param {Link} link */
-  announceAll(link) {
-    this.#link = link;
-    for (const frame of this.#frames.values()) frame.announced = "";
-    for (const frame of this.#frames.values()) this.#announce(frame);
+  /** Send all frames to a new connection. @param {Link} link */
+  announceTo(link) {
+    this.announceAgain(); // what was announced earlier may no longer be allowed
+    for (const frame of this.#frames.values()) {
+      if (frame.announced !== "") link.post(this.#registration(frame, "browser/registerTools"));
+    }
   }
 
   /** What may be announced has changed: say what is new, take back what is no longer allowed. */
@@ -139,7 +140,7 @@ export class Frames {
       .filter((frame) => frame.tabId === tabId && frame.offer)
       .map(({ origin, tools, via, offer, offers, crowdedOut }) => ({
         origin: cut(origin, SHOWN_BYTES),
-        notice: (crowdedOut ? CROWDED_OUT : offer)?.notice ?? "",
+        notice: shownOffer({ crowdedOut, offer })?.notice ?? "",
         allowed: this.origins.allow(origin),
         use: this.consent.uses.of(origin),
         tools: crowdedOut ? [] : tools.map(({ name }) => ({ name: cut(name, SHOWN_BYTES), via: via.get(name) })),
@@ -364,34 +365,33 @@ export class Frames {
 
   /** @param {Frame} frame */
   #announce(frame) {
-    if (!this.#link || !frame.offer) return;
+    if (!frame.offer) return;
     if (!this.origins.allow(frame.origin) || this.#withoutAccess(frame)) return this.#withdraw(frame);
     const before = this.#room.release(frame.key);
     frame.crowdedOut = !this.#room.take(frame.key, frame.tabId, frame.bytes);
-    this.#say(frame, frame.crowdedOut ? CROWDED_OUT : frame.offer);
+    this.#say(frame);
     if (frame.crowdedOut || frame.bytes < before) this.#admit(before);
   }
 
-  /**
-   * Announce an offer in place of the frame's last one, unless they are equal.
-   *
-   * @param {Frame} frame
-   * @param {Offer} offer
-   */
-  #say(frame, offer) {
-    const consent = this.#consentOf(frame);
-    const said = JSON.stringify({ ...offer, ...consent });
+  /** Announce a frame's offer in place of its last one, unless they are equal. @param {Frame} frame */
+  #say(frame) {
+    const said = JSON.stringify({ ...shownOffer(frame), ...this.#consentOf(frame) });
     if (said === frame.announced) return;
     const method = frame.announced === "" ? "browser/registerTools" : "browser/updateTools";
-    const params = { ...frame.address, origin: frame.origin, ...this.#labels(frame), ...consent, ...offer };
     try {
-      this.#link?.post(notification(method, params));
+      this.audience.post(this.#registration(frame, method));
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
       console.error(error); // its offer is bounded so that this does not happen; if it does, others go on
       return this.#withdraw(frame);
     }
     frame.announced = said;
+  }
+
+  /** @param {Frame} frame @param {string} method */
+  #registration(frame, method) {
+    const facts = { origin: frame.origin, ...this.#labels(frame), ...this.#consentOf(frame) };
+    return notification(method, { ...frame.address, ...facts, ...shownOffer(frame) });
   }
 
   /** Of a frame in another site's page: why its tools may be listed. @param {Frame} frame */
@@ -422,7 +422,7 @@ export class Frames {
   #withdraw(frame) {
     const freed = this.#room.release(frame.key);
     frame.crowdedOut = false;
-    if (frame.announced !== "") this.#link?.post(notification("browser/unregister", frame.address));
+    if (frame.announced !== "") this.audience.post(notification("browser/unregister", frame.address));
     frame.announced = "";
     this.#admit(freed);
   }
@@ -437,13 +437,18 @@ export class Frames {
     frame.pace.addDropped(dropped);
     if (frame.announced === "" || !frame.pace.allows(message)) return;
     const counted = { ...frame.address, ...message, ...frame.pace.takeDropped() };
-    this.#link?.post(notification("browser/pageNotification", counted));
+    this.audience.post(notification("browser/pageNotification", counted));
   }
 
   /** @param {Frame} frame */
   #tellStatus(frame) {
     frame.post({ type: "host-status", missing: this.host.isHostMissing() });
   }
+}
+
+/** What a frame announces. @param {Pick<Frame, "crowdedOut" | "offer">} frame */
+function shownOffer({ crowdedOut, offer }) {
+  return crowdedOut ? CROWDED_OUT : offer;
 }
 
 /** A tab without our content script (the browser's own pages) does not answer. */

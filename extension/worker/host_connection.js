@@ -9,13 +9,15 @@ import { Code, FROM_BROWSER_BYTES, HOST_NAME, jsonBytes, WireError } from "./wir
 
 /** @import { Message } from "./wire.js" */
 
-export class Link {
+export class HostConnection {
+  /** Of this way, among the connections that clients are reached over. */
+  name = "native";
   #port = chrome.runtime.connectNative(HOST_NAME);
   #end = new AbortController();
 
   /**
-   * @param {(link: Link, message: any) => void} received
-   * @param {(link: Link, reason: string) => void} ended with the browser's own words, or empty
+   * @param {(link: HostConnection, message: any) => void} received
+   * @param {(link: HostConnection, reason: string) => void} ended with the browser's own words, or empty
    */
   constructor(received, ended) {
     this.#port.onMessage.addListener((message) => received(this, message));

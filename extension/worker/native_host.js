@@ -10,7 +10,7 @@
  */
 
 import { isFirefox } from "./firefox.js";
-import { Link } from "./host_connection.js";
+import { HostConnection } from "./host_connection.js";
 import { notification, WIRE_VERSION } from "./wire.js";
 
 /**
@@ -45,7 +45,7 @@ const INSTALL = "mcpb install-native-host";
 const UPDATE = isFirefox ? "mcpb extension --firefox" : "mcpb extension";
 
 export class NativePort {
-  /** @type {Link | null} */
+  /** @type {HostConnection | null} */
   #link = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next attempt */
   #timer;
@@ -68,8 +68,8 @@ export class NativePort {
   resting = false;
 
   /**
-   * @param {{ hello: () => Promise<object>, opened: (link: Link) => void, greeted: () => void,
-   *   received: (link: Link, message: any) => void, ended: () => void, changed: () => void }} events
+   * @param {{ hello: () => Promise<object>, opened: (link: HostConnection) => void, greeted: () => void,
+   *   received: (link: HostConnection, message: any) => void, ended: (link: HostConnection) => void, changed: () => void }} events
    *   `opened`: the hello is sent; `greeted`: the host has sent its own; `changed`: anything a user sees
    * @param {LastError} last where what goes wrong is kept
    */
@@ -106,7 +106,7 @@ export class NativePort {
   /** @param {object} hello ours */
   #open(hello) {
     this.#openedAt = Date.now();
-    const link = new Link(
+    const link = new HostConnection(
       (from, message) => this.#received(from, message),
       (from, reason) => this.#ended(from, reason),
     );
@@ -145,7 +145,7 @@ export class NativePort {
   }
 
   /**
-   * @param {Link} link
+   * @param {HostConnection} link
    * @param {any} message
    */
   #received(link, message) {
@@ -158,7 +158,7 @@ export class NativePort {
   /**
    * The host says what is wrong. Before its hello that is all it will say, and it may stay alive in silence.
    *
-   * @param {Link} link
+   * @param {HostConnection} link
    * @param {{ message?: unknown, command?: unknown } | undefined} complaint
    */
   #complained(link, complaint) {
@@ -206,7 +206,7 @@ export class NativePort {
   }
 
   /**
-   * @param {Link} link
+   * @param {HostConnection} link
    * @param {string} reason
    */
   #ended(link, reason) {
@@ -245,10 +245,11 @@ export class NativePort {
   /** There is no host now. */
   #forget() {
     clearTimeout(this.#patience);
+    const link = this.#link;
     this.#link = null;
     this.host = null;
     this.#rejected = false;
-    this.events.ended();
+    if (link) this.events.ended(link);
   }
 
   /** @param {Trouble} trouble */

@@ -8,7 +8,7 @@ import { invalid } from "./params.js";
 import { notification } from "./wire.js";
 
 /**
- * @import { Link } from "./host_connection.js"
+ * @import { Audience, Link } from "./audience.js"
  * @typedef {"on" | "ask" | "off"} Use
  */
 
@@ -19,11 +19,13 @@ const USES = ["on", "ask", "off"];
 export class PageToolUses {
   /** By origin, in canonical form. @type {Map<string, Use>} */
   #uses = new Map();
-  /** @type {Link | null} */
-  #link = null;
 
-  /** @param {() => void} changed */
-  constructor(changed) {
+  /**
+   * @param {Audience} audience
+   * @param {() => void} changed
+   */
+  constructor(audience, changed) {
+    this.audience = audience;
     this.changed = changed;
   }
 
@@ -49,14 +51,13 @@ export class PageToolUses {
     if (use === "") this.#uses.delete(canonical(origin));
     else this.#uses.set(canonical(origin), /** @type {Use} */ (use));
     void chrome.storage.local.set({ [KEY]: this.#all });
-    this.#announce();
+    this.audience.post(this.#announcement);
     this.changed();
   }
 
-  /** Tell a link what is set; only then do changes follow. @param {Link} link */
-  announceAll(link) {
-    this.#link = link;
-    this.#announce();
+  /** Send what is set to a new connection. @param {Link} link */
+  announceTo(link) {
+    link.post(this.#announcement);
   }
 
   /** The settings, as storage and wire have them. */
@@ -64,8 +65,8 @@ export class PageToolUses {
     return Object.fromEntries(this.#uses);
   }
 
-  /** Send the settings to the host. */
-  #announce() {
-    this.#link?.post(notification("browser/pageTools", { sites: this.#all }));
+  /** The message with all settings. */
+  get #announcement() {
+    return notification("browser/pageTools", { sites: this.#all });
   }
 }

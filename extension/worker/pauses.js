@@ -9,7 +9,7 @@ import { matches, readPattern } from "./site_patterns.js";
 import { Code, notification, WireError } from "./wire.js";
 
 /**
- * @import { Link } from "./host_connection.js"
+ * @import { Audience, Link } from "./audience.js"
  * @typedef {{ site?: string, session?: string, paused: boolean, at: number }} Change of a site or of a session; `at`:
  *   milliseconds since the epoch
  */
@@ -28,11 +28,13 @@ export class Pauses {
   #sites = new Map();
   /** @type {Map<string, Change>} by session */
   #sessions = new Map();
-  /** @type {Link | null} */
-  #link = null;
 
-  /** @param {() => void} changed */
-  constructor(changed) {
+  /**
+   * @param {Audience} audience
+   * @param {() => void} changed
+   */
+  constructor(audience, changed) {
+    this.audience = audience;
     this.changed = changed;
   }
 
@@ -96,17 +98,16 @@ export class Pauses {
     if (this.hasSession(session)) throw paused(`The user paused this client (session ${session}).`);
   }
 
-  /** Send a link what is paused; only then do changes follow. @param {Link} link */
-  announceAll(link) {
-    this.#link = link;
-    this.#announce();
+  /** Send what is paused to a new connection. @param {Link} link */
+  announceTo(link) {
+    link.post(this.#announcement);
   }
 
   /** @param {Change} change */
   #set(change) {
     if (!this.#merge(change)) return;
     this.#save();
-    this.#announce();
+    this.audience.post(this.#announcement);
     this.changed();
   }
 
@@ -121,9 +122,9 @@ export class Pauses {
     return true;
   }
 
-  /** Send the pauses to the host. */
-  #announce() {
-    this.#link?.post(notification("browser/paused", this.all));
+  /** The message with all pauses. */
+  get #announcement() {
+    return notification("browser/paused", this.all);
   }
 
   /** Store the pauses: sites for good, sessions until the browser ends. */

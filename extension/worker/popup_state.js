@@ -7,6 +7,7 @@ import { canonical, isOrigin } from "./site_patterns.js";
 /**
  * @import { ApprovalPrompts } from "./approval_prompts.js"
  * @import { Client, SiteApproval, Tab } from "./wire.js"
+ * @import { Clients } from "./clients.js"
  * @import { SiteApprovals } from "./site_approvals.js"
  * @import { Frames } from "./document_registry.js"
  * @import { Handovers } from "./handovers.js"
@@ -58,7 +59,7 @@ export class Popups {
   /**
    * @param {{ native: NativePort, status: Status, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses,
    *   siteAccess: SiteAccess, siteRules: SiteRules, uses: PageToolUses, handovers: Handovers, left: LeftTabs, prompts: ApprovalPrompts,
-   *   approvals: SiteApprovals, clients: () => Client[], loaded: Promise<unknown> }} parts `loaded`: what is kept is known
+   *   approvals: SiteApprovals, clients: Clients, loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
   constructor({ native, status, tabs, frames, owners, pauses, uses, handovers, clients, loaded, ...consent }) {
     this.left = consent.left;
@@ -168,7 +169,7 @@ export class Popups {
       attempts: last.inARow,
       trouble,
       host: host && { version: host.version, pid: host.pid, command: host.command },
-      clients: this.clients(),
+      clients: this.clients.all,
       pausedSessions: this.pauses.all.sessions,
       activeSessions: this.status.activeSessions,
       page: this.#pageUse(tab, offers.length > 0),
@@ -192,9 +193,7 @@ export class Popups {
 
   /** @param {string} id of a session @returns {string} what its client is called */
   #nameOf(id) {
-    const session = this.clients()
-      .flatMap(({ sessions }) => sessions)
-      .find((each) => each.id === id);
+    const session = this.clients.sessions.find((each) => each.id === id);
     return session?.title || session?.client.name || "";
   }
 

@@ -3,16 +3,17 @@
  * their client. A running command may ask its client something in turn.
  */
 
+import { connectionKey, connectionOf } from "./clients.js";
 import { Code, notification, WireError } from "./wire.js";
 
 /**
  * @import { Message } from "./wire.js"
- * @import { Link } from "./host_connection.js"
+ * @import { Link } from "./audience.js"
  * @import { Questions } from "./client_requests.js"
- * @typedef {{ id: string, signal: AbortSignal, notify: (method: string, params: object) => void,
- *   ask: (method: string, params: object, cancelled: AbortSignal, isTimed?: boolean) => Promise<any> }} Asked `notify`
- *   and `ask` speak to the asker alone; `isTimed` is false where the client sets the time limit; `signal` fires when it
- *   is over, however it ended
+ * @typedef {{ id: string, connection: string, signal: AbortSignal, notify: (method: string, params: object) => void,
+ *   ask: (method: string, params: object, cancelled: AbortSignal, isTimed?: boolean) => Promise<any> }} Asked `id`,
+ *   `connection` (the client's): distinct on all ways; `notify` and `ask` speak to the asker alone; `isTimed` is false
+ *   where the client sets the time limit; `signal` fires when it is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
  * @typedef {{ tabId: number | undefined, session: string }} Running `session`: empty if the request names none
  */
@@ -89,7 +90,8 @@ export class Calls {
     const ask = (name, about, cancelled, isTimed) =>
       this.questions.ask(link, id, { method: name, params: about, isTimed }, { over: signal, cancelled });
     try {
-      return { result: await Promise.race([command(params, { id, signal, notify, ask }), givenUp(signal)]) };
+      const asked = { ...{ id: connectionKey(link, id), connection: connectionKey(link, connectionOf(id)) }, signal, notify, ask };
+      return { result: await Promise.race([command(params, asked), givenUp(signal)]) };
     } catch (error) {
       return { error: asWireError(error).toWire() };
     }

@@ -1,9 +1,11 @@
 /** The service worker: wires the parts and the browser's events together. All state in it can be rebuilt. */
 
+import { Audience } from "./audience.js";
 import { APPROVAL_PORT, ApprovalPrompts } from "./approval_prompts.js";
 import { SiteApprovals } from "./site_approvals.js";
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunking.js";
 import { Calls } from "./requests.js";
+import { Clients } from "./clients.js";
 import { commands } from "./commands.js";
 import { DevTools } from "./devtools.js";
 import { isFirefox } from "./firefox.js";
@@ -34,10 +36,7 @@ import { notification } from "./wire.js";
 import { OpenedSites } from "./opened_sites.js";
 import { PageToolUses } from "./page_tool_uses.js";
 
-/**
- * @import { Client } from "./wire.js"
- * @import { Link } from "./host_connection.js"
- */
+/** @import { Link } from "./audience.js" */
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */
 const SUPPORTED = ["documentId", "mcpb.download", "tabNumbers"];
@@ -51,14 +50,19 @@ const numbers = new TabNumbers();
 const owners = new TabOwners();
 const origins = new Origins();
 const handovers = new Handovers();
-const pauses = new Pauses(() => {
+const audience = new Audience((link) => {
+  pauses.announceTo(link);
+  uses.announceTo(link);
+  frames.announceTo(link);
+});
+const pauses = new Pauses(audience, () => {
   frames.endForbiddenOffers();
   void siteRules.refresh();
   show();
 });
 const siteAccess = new SiteAccess(() => accessChanged());
 const opened = new OpenedSites(() => frames.announceAgain());
-const uses = new PageToolUses(show);
+const uses = new PageToolUses(audience, show);
 const last = new LastError();
 /** @type {SiteRules} */
 const siteRules = new SiteRules(owners, pauses, show);
@@ -67,25 +71,25 @@ const left = new LeftTabs(owners, handovers, show);
 const kept = [numbers, owners, origins, handovers, pauses, siteAccess, opened, uses, last, siteRules, visits, left];
 const loaded = restored.then(() => Promise.all([...kept, icon].map((part) => part.load())));
 
-/** @type {Client[]} as the host last named them */
-let clients = [];
+const clients = new Clients(clientsChanged);
 /** @type {WeakMap<Link, Joiner>} */
 const joiners = new WeakMap();
 
-const tabs = new Tabs(numbers, owners, handovers, loaded);
+const tabs = new Tabs(numbers, owners, handovers, audience, loaded);
 const frames = new Frames(
   tabs,
   origins,
   pauses,
   siteAccess,
   { opened, uses },
+  audience,
   {
     wanted: () => native.nudge(),
     isHostMissing: () => native.resting,
     changed: show,
   },
 );
-const sessions = () => clients.flatMap((client) => client.sessions);
+const sessions = () => clients.sessions;
 const sessionTabs = new SessionTabs(tabs, owners, visits, sessions);
 const sessionEnds = new SessionEnds({ tabs, owners, handovers, visits, left, siteRules });
 /** Pauses the users of DevTools when the user ends them in the browser's bar: they would attach again. */
@@ -111,14 +115,14 @@ const native = new NativePort(
       await loaded;
       return hello([...Object.keys(built), ...SUPPORTED], siteAccess.isEverywhere, last);
     },
-    opened: (link) => void announce(link),
+    opened: (link) => void tabs.announceAll(link),
     greeted: () => {
       frames.tellStatus();
       void frames.summon();
     },
     received,
-    ended: () => {
-      setClients([]);
+    ended: (link) => {
+      clients.end(link);
       void upgrade.check();
     },
     changed: () => {
@@ -128,12 +132,11 @@ const native = new NativePort(
   },
   last,
 );
-const status = new Status({ native, tabs, pauses, calls, devtools, clients: () => clients });
+const status = new Status({ native, tabs, pauses, calls, devtools, clients });
 const icon = new ToolbarIcon(status, prompts, left);
 const popups = new Popups({
   ...{ native, status, tabs, frames, owners, pauses, siteAccess, siteRules, uses, handovers, loaded },
-  ...{ left, prompts, approvals },
-  clients: () => clients,
+  ...{ left, prompts, approvals, clients },
 });
 const upgrade = new Upgrade(() => calls.running.size > 0 || popups.isOpen);
 
@@ -146,15 +149,6 @@ function show() {
   }, SHOWING_MS);
 }
 
-/** @param {Link} link */
-async function announce(link) {
-  await tabs.announceAll(link);
-  if (link.ended.aborted) return;
-  pauses.announceAll(link);
-  uses.announceAll(link);
-  frames.announceAll(link);
-}
-
 /**
  * @param {Link} link
  * @param {any} message
@@ -164,7 +158,7 @@ function received(link, message) {
   const { id, method, params } = message ?? {};
   if (method === "host/chunk") return join(link, params);
   if (method === "host/chunkAbort") return joinerOf(link).abandon(params?.transfer);
-  if (method === "host/clients") return setClients(params?.clients ?? []);
+  if (method === "host/clients") return clients.set(link, params?.clients ?? []);
   if (method === "browser/cancel") return calls.cancel(link, params?.id);
   if (typeof method === "string" && id !== undefined) return void calls.serve(link, message);
   if (method === undefined) questions.answered(link, message ?? {});
@@ -200,11 +194,10 @@ function joinerOf(link) {
   return joiner;
 }
 
-/** @param {Client[]} now */
-function setClients(now) {
-  clients = now;
+/** Clients have come or gone, or have other sessions. */
+function clientsChanged() {
   owners.named(new Set(sessions().map(({ id }) => id)));
-  siteRules.setClients(clients);
+  siteRules.setClients(clients.all);
   show();
 }
 

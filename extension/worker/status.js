@@ -7,7 +7,7 @@
 
 /**
  * @import { Calls } from "./requests.js"
- * @import { Client } from "./wire.js"
+ * @import { Clients } from "./clients.js"
  * @import { DevTools } from "./devtools.js"
  * @import { NativePort } from "./native_host.js"
  * @import { Pauses } from "./pauses.js"
@@ -18,7 +18,7 @@
 export class Status {
   /**
    * @param {{ native: NativePort, tabs: Tabs, pauses: Pauses, calls: Calls, devtools: DevTools | null,
-   *   clients: () => Client[] }} parts
+   *   clients: Clients }} parts
    */
   constructor({ native, tabs, pauses, calls, devtools, clients }) {
     this.native = native;
@@ -32,7 +32,7 @@ export class Status {
   /** State of all tabs that have none of their own. @returns {"off" | "connected" | "paused"} */
   get everywhere() {
     if (!this.native.host) return "off";
-    const sessions = this.clients().flatMap((client) => client.sessions);
+    const { sessions } = this.clients;
     const arePaused = sessions.length > 0 && sessions.every(({ id }) => this.pauses.hasSession(id));
     return arePaused ? "paused" : "connected";
   }

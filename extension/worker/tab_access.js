@@ -53,8 +53,8 @@ export async function mine(browser, params, asked) {
  * @param {any} params
  * @param {Asked} asked
  */
-export function sessionsOf({ siteRules }, params, { id }) {
-  return siteRules.sessionsOf(optionalText(params, "session"), id);
+export function sessionsOf({ siteRules }, params, { connection }) {
+  return siteRules.sessionsOf(optionalText(params, "session"), connection);
 }
 
 /**
@@ -63,8 +63,8 @@ export function sessionsOf({ siteRules }, params, { id }) {
  * @param {any} params
  * @param {Asked} asked
  */
-export function callerOf(params, { id }) {
-  return optionalText(params, "session") || id.slice(0, id.lastIndexOf(":"));
+export function callerOf(params, { connection }) {
+  return optionalText(params, "session") || connection;
 }
 
 /**

@@ -4,8 +4,8 @@ import { cut, notification, TITLE_BYTES, URL_BYTES } from "./wire.js";
 
 /**
  * @import { Tab } from "./wire.js"
+ * @import { Audience, Link } from "./audience.js"
  * @import { Handovers } from "./handovers.js"
- * @import { Link } from "./host_connection.js"
  * @import { TabNumbers } from "./tab_numbers.js"
  * @import { TabOwners } from "./tab_owners.js"
  */
@@ -18,9 +18,7 @@ export class Tabs {
   #known = new Map();
   /** The window that last had the focus: people leave the browser to talk to their client. */
   #focusedWindow = NO_WINDOW;
-  /** @type {Link | null} */
-  #link = null;
-  /** Lists that are being read for a link. Changes are announced only without one. */
+  /** Lists that are being read. Changes are announced only without one. */
   #reading = 0;
   /** Tabs that changed while a list was read: it may show them as they were before. @type {Set<number>} */
   #meanwhile = new Set();
@@ -39,12 +37,14 @@ export class Tabs {
    * @param {TabNumbers} numbers
    * @param {TabOwners} owners
    * @param {Handovers} handovers
+   * @param {Audience} audience
    * @param {Promise<unknown>} loaded all of them
    */
-  constructor(numbers, owners, handovers, loaded) {
+  constructor(numbers, owners, handovers, audience, loaded) {
     this.numbers = numbers;
     this.owners = owners;
     this.handovers = handovers;
+    this.audience = audience;
     this.loaded = loaded;
   }
 
@@ -69,15 +69,14 @@ export class Tabs {
     return Promise.all(others.map(async (tab) => this.#describe(tab, await mainFrame(tab.id))));
   }
 
-  /** Tell a link everything; only then do changes follow. @param {Link} link */
+  /** Announce all tabs, and admit a connection with them. @param {Link} [link] */
   async announceAll(link) {
-    this.#link = link;
     this.#reading += 1;
     const tabs = await this.all().finally(() => (this.#reading -= 1));
-    if (link === this.#link) {
-      this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
-      link.post(notification("browser/tabs", { tabs }));
-    }
+    this.#known = new Map(tabs.map((tab) => [tab.tabId, tab]));
+    const message = notification("browser/tabs", { tabs });
+    this.audience.post(message);
+    if (link) this.audience.admit(link, message);
     if (this.#reading > 0) return;
     const changed = [...this.#meanwhile];
     this.#meanwhile.clear();
@@ -115,7 +114,7 @@ export class Tabs {
   /** Another window has the focus now. @param {number} windowId */
   async focused(windowId) {
     if (windowId === NO_WINDOW || windowId === this.#focusedWindow) return;
-    if (this.#link && !this.#link.ended.aborted) await this.announceAll(this.#link);
+    if (!this.audience.isEmpty) await this.announceAll();
   }
 
   /** @param {number} tabId */
@@ -164,7 +163,7 @@ export class Tabs {
 
   /** @param {string} method @param {object} params */
   #announce(method, params) {
-    if (this.#reading === 0) this.#link?.post(notification(method, params));
+    if (this.#reading === 0) this.audience.post(notification(method, params));
   }
 
   /**

@@ -119,11 +119,10 @@ export class SiteRules {
    * Return whose rules hold for a request: its session's, else those of all sessions of its connection.
    *
    * @param {string} session empty: the request has none
-   * @param {string} requestId `<connection>:<n>`
+   * @param {string} connection of the client
    */
-  sessionsOf(session, requestId) {
+  sessionsOf(session, connection) {
     if (session) return [session];
-    const connection = requestId.slice(0, requestId.lastIndexOf(":"));
     return [...this.#sessions].filter(([, { connection: by }]) => by === connection).map(([id]) => id);
   }
 

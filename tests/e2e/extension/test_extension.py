@@ -462,8 +462,10 @@ class TestModules:
             const focus = Promise.withResolvers();
             chrome.windows.getLastFocused = () => focus.promise;
             const told = [];
-            const link = { ended: {}, post: ({ method, params }) => told.push([method, params]) };
-            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            const ended = new AbortController().signal;
+            const link = { ended, post: ({ method, params }) => told.push([method, params]) };
+            const { Audience } = await load("audience.js");
+            const tabs = new Tabs(nothing, nothing, nothing, new Audience(() => {}), Promise.resolve());
             chrome.tabs.query = () => Promise.reject(new Error("the worker is about to be stopped"));
             await tabs.announceAll(link).catch(() => {}); // it has no part in what follows
             chrome.tabs.query = async () => [...now.values()];
@@ -484,6 +486,31 @@ class TestModules:
             ("browser/tabRemoved", 1),
         ]
 
+    def test_a_connection_receives_the_whole_state_and_then_each_change_until_it_ends(
+        self, modules: Tab
+    ) -> None:
+        first, second = modules.evaluate("""load("audience.js").then(({ Audience }) => {
+            const audience = new Audience((link) => link.post("the rest"));
+            const connect = () => {
+                const [told, end] = [[], new AbortController()];
+                return { told, end, ended: end.signal, post: (message) => told.push(message) };
+            };
+            const [first, second, gone] = [connect(), connect(), connect()];
+            gone.end.abort();
+            audience.post("before all");
+            audience.admit(gone, "tabs");
+            audience.admit(first, "tabs");
+            audience.post("a change");
+            audience.admit(second, "tabs");
+            audience.post("another change");
+            first.end.abort();
+            audience.post("after one end");
+            second.end.abort();
+            return audience.isEmpty && gone.told.length === 0 ? [first.told, second.told] : [];
+        })""")
+        assert first == ["tabs", "the rest", "a change", "another change"]
+        assert second == ["tabs", "the rest", "another change", "after one end"]
+
     def test_a_tab_that_is_removed_while_it_is_read_is_forgotten(self, modules: Tab) -> None:
         told, known = modules.evaluate("""load("tabs.js").then(async ({ Tabs }) => {
             const nothing = new Proxy({}, { get: () => () => null });
@@ -492,8 +519,9 @@ class TestModules:
             chrome.tabs.query = async () => [...now.values()];
             chrome.windows.getLastFocused = async () => ({ id: 1 });
             const told = [];
-            const link = { ended: {}, post: ({ method }) => told.push(method) };
-            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            const link = { ended: new AbortController().signal, post: ({ method }) => told.push(method) };
+            const { Audience } = await load("audience.js");
+            const tabs = new Tabs(nothing, nothing, nothing, new Audience(() => {}), Promise.resolve());
             await tabs.announceAll(link);
             const frame = Promise.withResolvers();
             chrome.webNavigation.getFrame = () => frame.promise;
@@ -546,7 +574,7 @@ class TestModules:
             const addresses = [bank, bank, `view-source:${bank}`, `view-source:${bank}`];
             chrome.webNavigation.getFrame = async () => frames.shift();
             chrome.tabs.get = async (id) => ({ id, title: "", url: addresses.shift(), windowId: 1 });
-            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
+            const tabs = new Tabs(nothing, nothing, nothing, { post: () => {} }, Promise.resolve());
             const read = [await tabs.refresh(1), await tabs.refresh(1)];
             return [read.map(({ url, documentId }) => [url, documentId]), frames.length];
         })""")
