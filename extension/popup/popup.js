@@ -7,6 +7,7 @@
 import { POPUP_PORT } from "../worker/popup_state.js";
 import { onPortEnd } from "../worker/port_end.js";
 import { ALL_SITES, SiteAccess } from "../worker/host_permissions.js";
+import { hostOf, listenForProxy, nextStep, showProxy } from "./popup_proxy.js";
 import { showSettings } from "./popup_settings.js";
 import { Rows, write } from "./rows.js";
 
@@ -56,6 +57,7 @@ setInterval(() => isResting && post({ type: "connect", isUrgent: false }), CONNE
 const siteAccess = new SiteAccess(showAccess);
 void siteAccess.load().then(showAccess);
 void showSettings();
+listenForProxy(ask);
 
 element("allow").addEventListener("click", () => void chrome.permissions.request(ALL_SITES));
 element("show-prompt").addEventListener("click", () => ask({ type: "show-prompt" }));
@@ -118,6 +120,7 @@ function show(report) {
   showAgents(report);
   showFooter(report);
   showConnection(report);
+  showProxy(report.proxy);
   sites.show(report.sites.filter(({ origin }) => origin !== report.site).map(siteItem));
   approvals.show(report.approvals.map(approvalItem));
   offers.show(offerItems(report.offers));
@@ -132,8 +135,8 @@ function show(report) {
  * @param {Report} report
  * @returns {[string, string]}
  */
-function stateText({ state, host, trouble, clients, activeSessions, sites, site }) {
-  if (!host) return trouble ? ["bad", "Not connected"] : ["", "Connecting…"];
+function stateText({ state, host, proxy, trouble, clients, activeSessions, sites, site }) {
+  if (!host && !proxy.isConnected) return trouble || proxy.failure ? ["bad", "Not connected"] : ["", "Connecting…"];
   const count = clients.flatMap(({ sessions }) => sessions).length;
   if (state === "paused") {
     const isSitePaused = sites.some(({ origin, paused }) => paused && origin === site);
@@ -193,28 +196,51 @@ function tabText(owner, handedOver, blocked, isPaused) {
 
 /** @param {Report} report */
 function showAgents(report) {
-  const items = report.host ? clientItems(report) : [];
+  const isConnected = report.host !== null || report.proxy.isConnected;
+  const items = isConnected ? clientItems(report) : [];
   clients.show(items);
-  const isNextShown = items.length === 0 && (report.host !== null || report.trouble !== null);
+  const trouble = isConnected ? null : troubleOf(report);
+  const isNextShown = items.length === 0 && (isConnected || trouble !== null);
   element("next").hidden = !isNextShown;
   element("clients").hidden = isNextShown;
   write(element("agents-title"), isNextShown ? "Next step" : "Agents");
   if (!isNextShown) return;
-  const { what, command } = report.trouble ?? {
-    what: "No agent is connected. Start yours, or first add mcpb to it. For Claude Code, in a terminal:",
-    command: `claude mcp add --scope user browser -- ${report.host?.command} bridge --name browser`,
-  };
-  write(element("what"), report.trouble && command ? `${what} Run in a terminal:` : what);
+  const { what, command } = trouble ?? firstAgent(report);
+  write(element("what"), trouble && command && !what.endsWith(":") ? `${what} Run in a terminal:` : what);
   element("step").hidden = !command;
-  element("step").classList.toggle("wide", !report.trouble);
+  element("step").classList.toggle("wide", !trouble);
   write(element("command"), command);
-  write(element("more"), report.trouble ? "" : "Other agents start what follows “--”.");
-  element("trying").hidden = !report.trouble;
+  write(element("more"), trouble || !report.host ? "" : "Other agents start what follows “--”.");
+  element("trying").hidden = !trouble;
   write(element("attempts"), `Tried ${report.attempts} ${report.attempts === 1 ? "time" : "times"}.`);
 }
 
+/**
+ * What is wrong: with the proxy, where the user wants one, else with the native host.
+ *
+ * @param {Report} report
+ * @returns {{ what: string, command: string } | null}
+ */
+function troubleOf({ proxy, trouble }) {
+  return (proxy.address && nextStep(proxy)) || trouble;
+}
+
+/**
+ * How the first agent is connected.
+ *
+ * @param {Report} report
+ * @returns {{ what: string, command: string }}
+ */
+function firstAgent({ host, proxy }) {
+  if (!host) return { what: "No agent is connected. On its machine, run in a terminal:", command: `mcpb proxy login ${proxy.address}` };
+  return {
+    what: "No agent is connected. Start yours, or first add mcpb to it. For Claude Code, in a terminal:",
+    command: `claude mcp add --scope user browser -- ${host.command} bridge --name browser`,
+  };
+}
+
 /** @param {Report} report @returns {Item[]} one for each session */
-function clientItems({ clients, pausedSessions, activeSessions }) {
+function clientItems({ clients, proxy, pausedSessions, activeSessions }) {
   /** @type {Map<string, Item>} */
   const items = new Map();
   for (const { pid, sessions } of clients) {
@@ -228,7 +254,7 @@ function clientItems({ clients, pausedSessions, activeSessions }) {
         key: id,
         name,
         kind: isPaused ? "poor" : isActive ? "live" : "",
-        facts: [state || program.filter(Boolean).join(" "), `pid ${pid}`].filter(Boolean).join(" · "),
+        facts: [state || program.filter(Boolean).join(" "), pid ? `pid ${pid}` : `through ${hostOf(proxy)}`].filter(Boolean).join(" · "),
         action: pauseButton(isPaused, name, { type: "pause-session", session: id, paused: !isPaused }),
       });
     }
@@ -283,13 +309,14 @@ function showDetails() {
 }
 
 /** @param {Report} report */
-function showConnection({ host, trouble, clients }) {
+function showConnection({ host, proxy, trouble, clients }) {
   const { version } = chrome.runtime.getManifest();
   const idle = clients.filter(({ sessions }) => sessions.length === 0);
   const parts = [
     `Extension ${version}`,
     host ? `native host ${host.version}, pid ${host.pid}` : "no native host",
-    ...idle.map((client) => `bridge ${client.version} without an agent, pid ${client.pid}`),
+    ...(proxy.isConnected ? [`proxy ${hostOf(proxy)}`] : []),
+    ...idle.map((client) => `bridge ${client.version} without an agent, ${client.pid ? `pid ${client.pid}` : `through ${hostOf(proxy)}`}`),
   ];
   write(element("connection"), `${parts.join("; ")}.`);
   write(element("detail"), trouble?.detail ?? "");

@@ -10,9 +10,10 @@ export function connectionKey({ name }, connection) {
   return `${name}/${connection}`;
 }
 
-/** The client's connection that a request id names. @param {string} id */
+/** The client's connection that a request id names; empty: none. @param {string} id */
 export function connectionOf(id) {
-  return id.slice(0, id.indexOf(":"));
+  const end = id.indexOf(":");
+  return end < 0 ? "" : id.slice(0, end);
 }
 
 export class Clients {
@@ -36,6 +37,38 @@ export class Clients {
     return this.all.flatMap(({ sessions }) => sessions);
   }
 
+  /** Those of one connection, as it has named them. @param {Link} link @returns {Client[]} */
+  of(link) {
+    return this.#named.get(link) ?? [];
+  }
+
+  /**
+   * Return whether a session is the client's own.
+   *
+   * @param {Link} link
+   * @param {string} connection of the client
+   * @param {string} session
+   */
+  isOf(link, connection, session) {
+    if (session === connection) return true;
+    if (this.isOfAnother(link, connection, session)) return false;
+    return this.of(link).some((client) => client.connection === connection && hasSession(client, session));
+  }
+
+  /**
+   * Return whether a session is that of another client: one that is reached on another way, or that is its own session.
+   * Two clients of one way may have the same session, since a client that connects again keeps its own.
+   *
+   * @param {Link} link
+   * @param {string} connection
+   * @param {string} session
+   */
+  isOfAnother(link, connection, session) {
+    const others = [...this.#named].filter(([other]) => other.name !== link.name).flatMap(([, clients]) => clients);
+    const isAnother = (/** @type {Client} */ client) => client.connection === session && session !== connection;
+    return others.some((client) => hasSession(client, session)) || this.of(link).some(isAnother);
+  }
+
   /** These clients, and no others, are on a connection now. @param {Link} link @param {Client[]} clients */
   set(link, clients) {
     if (link.ended.aborted) return;
@@ -48,4 +81,9 @@ export class Clients {
     this.#named.delete(link);
     this.changed();
   }
+}
+
+/** @param {Client} client @param {string} session */
+function hasSession({ sessions }, session) {
+  return sessions.some(({ id }) => id === session);
 }

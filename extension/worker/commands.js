@@ -13,7 +13,7 @@ import { Code, WireError } from "./wire.js";
  * @import { Session } from "./wire.js"
  * @import { ApprovalPrompts } from "./approval_prompts.js"
  * @import { Request as PageRequest } from "./page_requests.js"
- * @import { Asked, Command } from "./requests.js"
+ * @import { Asked, Command, Way } from "./requests.js"
  * @import { DevTools } from "./devtools.js"
  * @import { Frames } from "./document_registry.js"
  * @import { Origins } from "./origin_policy.js"
@@ -61,13 +61,23 @@ export function commands(browser) {
 }
 
 /**
+ * The way of clients of this machine: their requests say all that they mean.
+ *
+ * @param {Record<string, Command>} commands
+ * @returns {Way}
+ */
+export function localCommands(commands) {
+  return { commands, prepare: (_link, _connection, _method, params) => params };
+}
+
+/**
  * The same commands, refused to a session that is paused.
  *
  * @param {Pauses} pauses
  * @param {Record<string, Command>} commands
  * @returns {Record<string, Command>}
  */
-function unlessPaused(pauses, commands) {
+export function unlessPaused(pauses, commands) {
   const guarded = Object.entries(commands).map(([method, command]) => {
     /** @type {Command} */
     const guard = (params, asked) => {

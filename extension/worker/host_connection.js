@@ -59,8 +59,13 @@ export class HostConnection {
   }
 }
 
-/** @param {Message} message */
-function readable(message) {
+/**
+ * The message as any decoder can read it.
+ *
+ * @param {Message} message
+ * @throws {WireError} it is nested too deeply
+ */
+export function readable(message) {
   try {
     return decodable(message);
   } catch (error) {
@@ -82,8 +87,8 @@ export function isTooLarge(error) {
   return error instanceof Error && error.message.includes("exceeded maximum allowed size");
 }
 
-/** @param {number} bytes */
-function tooLarge(bytes) {
+/** @param {number} bytes of a message */
+export function tooLarge(bytes) {
   return new WireError(
     Code.TOO_LARGE,
     `The result has ${bytes} bytes; at most ${FROM_BROWSER_BYTES} can be passed on. Ask for less.`,

@@ -13,6 +13,7 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { Handovers } from "./handovers.js"
  * @import { LeftByClient, LeftTabs } from "./left_tabs.js"
  * @import { NativePort, Trouble } from "./native_host.js"
+ * @import { ProxyReport, WebSocketProxy } from "./websocket_proxy.js"
  * @import { TabOwners } from "./tab_owners.js"
  * @import { PageToolUses } from "./page_tool_uses.js"
  * @import { Pauses } from "./pauses.js"
@@ -21,7 +22,7 @@ import { canonical, isOrigin } from "./site_patterns.js";
  * @import { State, Status } from "./status.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {{ state: State, resting: boolean, attempts: number, trouble: Trouble | null,
- *   host: { version: string, pid: number, command: string } | null, clients: Client[], pausedSessions: string[],
+ *   host: { version: string, pid: number, command: string } | null, proxy: ProxyReport, clients: Client[], pausedSessions: string[],
  *   activeSessions: string[], page: PageUse, site: string, sites: Site[], prompts: number, approvals: SiteApproval[],
  *   owner: string | null, handedOver: boolean, blocked: Blocked | null, left: LeftByClient[],
  *   offers: ReturnType<Frames["ofTab"]> }} Report
@@ -44,8 +45,10 @@ import { canonical, isOrigin } from "./site_patterns.js";
  *   asked for it
  * @typedef {{ type: "revoke", approval: SiteApproval }} Revoke
  * @typedef {{ type: "close-left" | "keep-left", client: string }} EndLeft
+ * @typedef {{ type: "choose-proxy", address: string }} ChooseProxy connect to a WebSocket proxy
+ * @typedef {{ type: "leave-proxy" }} LeaveProxy
  * @typedef {Watch | PauseSite | UsePageTools | PauseSession | HandOver | Release | ShowPrompt | Connect | Revoke
- *   | EndLeft} PopupMessage
+ *   | EndLeft | ChooseProxy | LeaveProxy} PopupMessage
  */
 
 export const POPUP_PORT = "mcpb-popup";
@@ -57,17 +60,18 @@ export class Popups {
   #open = new Map();
 
   /**
-   * @param {{ native: NativePort, status: Status, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses,
+   * @param {{ native: NativePort, proxy: WebSocketProxy, status: Status, tabs: Tabs, frames: Frames, owners: TabOwners, pauses: Pauses,
    *   siteAccess: SiteAccess, siteRules: SiteRules, uses: PageToolUses, handovers: Handovers, left: LeftTabs, prompts: ApprovalPrompts,
    *   approvals: SiteApprovals, clients: Clients, loaded: Promise<unknown> }} parts `loaded`: what is kept is known
    */
-  constructor({ native, status, tabs, frames, owners, pauses, uses, handovers, clients, loaded, ...consent }) {
+  constructor({ native, proxy, status, tabs, frames, owners, pauses, uses, handovers, clients, loaded, ...consent }) {
     this.left = consent.left;
     this.prompts = consent.prompts;
     this.approvals = consent.approvals;
     this.siteAccess = consent.siteAccess;
     this.siteRules = consent.siteRules;
     this.native = native;
+    this.proxy = proxy;
     this.status = status;
     this.tabs = tabs;
     this.frames = frames;
@@ -116,7 +120,11 @@ export class Popups {
       case "show-prompt":
         return this.prompts.show();
       case "connect":
-        return message.isUrgent ? this.native.connect() : this.native.nudge();
+        return this.#connect(message.isUrgent);
+      case "choose-proxy":
+        return this.proxy.choose(message.address);
+      case "leave-proxy":
+        return this.proxy.disconnect();
       case "revoke":
         return this.approvals.revoke(message.approval);
       case "close-left":
@@ -136,9 +144,16 @@ export class Popups {
    */
   async #watch(port, tabId) {
     this.#open.set(port, tabId);
-    void this.native.connect(); // The user waits: do not wait for the next attempt.
+    this.#connect(true); // The user waits: do not wait for the next attempt.
     await this.tabs.refresh(tabId); // Without a host, it has not been read yet.
     this.tell();
+  }
+
+  /** @param {boolean} isUrgent */
+  #connect(isUrgent) {
+    if (!isUrgent) return this.native.nudge();
+    void this.native.connect();
+    void this.proxy.connect();
   }
 
   /**
@@ -169,6 +184,7 @@ export class Popups {
       attempts: last.inARow,
       trouble,
       host: host && { version: host.version, pid: host.pid, command: host.command },
+      proxy: this.proxy.report,
       clients: this.clients.all,
       pausedSessions: this.pauses.all.sessions,
       activeSessions: this.status.activeSessions,

@@ -15,6 +15,10 @@ import { Code, notification, WireError } from "./wire.js";
  *   `connection` (the client's): distinct on all ways; `notify` and `ask` speak to the asker alone; `isTimed` is false
  *   where the client sets the time limit; `signal` fires when it is over, however it ended
  * @typedef {(params: any, asked: Asked) => Promise<object> | object} Command
+ * @typedef {(link: Link, connection: { id: string, key: string }, method: string, params: any) => any} Prepare makes the
+ *   parameters of a request complete, or throws a WireError; `id`: of the client's connection on the wire; `key`: distinct
+ *   on all ways
+ * @typedef {{ commands: Record<string, Command>, prepare: Prepare }} Way that requests come; `commands`: by method
  * @typedef {{ tabId: number | undefined, session: string }} Running `session`: empty if the request names none
  */
 
@@ -28,12 +32,12 @@ export class Calls {
   running = new Set();
 
   /**
-   * @param {Record<string, Command>} commands by method
+   * @param {Record<string, Way>} ways by the name of the link
    * @param {Questions} questions
    * @param {() => void} changed called when `running` has changed
    */
-  constructor(commands, questions, changed) {
-    this.commands = commands;
+  constructor(ways, questions, changed) {
+    this.ways = ways;
     this.questions = questions;
     this.changed = changed;
   }
@@ -44,16 +48,40 @@ export class Calls {
    * @param {Link} link
    * @param {Message & { id: string | number, method: string }} request
    */
-  async serve(link, { id, method, params }) {
+  async serve(link, { id, method, params: given }) {
     const running = this.#runningOn(link);
     const call = new AbortController();
-    const ended = WATCHES.has(method) ? () => {} : this.#began(params ?? {});
+    const { params, rejection } = this.#prepared(link, String(id), method, given ?? {});
+    if (rejection) return post(link, { jsonrpc: "2.0", id, error: rejection });
+    const ended = WATCHES.has(method) ? () => {} : this.#began(params);
     running.set(id, call);
-    const answer = await this.#outcome(link, String(id), method, params ?? {}, call.signal);
+    const answer = await this.#outcome(link, String(id), method, params, call.signal);
     running.delete(id);
     ended();
     if (!call.signal.aborted) post(link, { jsonrpc: "2.0", id, ...answer });
     call.abort();
+  }
+
+  /**
+   * @param {Link} link
+   * @param {string} id
+   * @param {string} method
+   * @param {any} given
+   * @returns {{ params: any, rejection: object | null }}
+   */
+  #prepared(link, id, method, given) {
+    const connection = connectionOf(id);
+    try {
+      const params = this.#wayOf(link).prepare(link, { id: connection, key: connectionKey(link, connection) }, method, given);
+      return { params, rejection: null };
+    } catch (error) {
+      return { params: given, rejection: asWireError(error).toWire() };
+    }
+  }
+
+  /** @param {Link} link @returns {Way} */
+  #wayOf(link) {
+    return /** @type {Way} */ (this.ways[link.name]);
   }
 
   /** @param {any} params of a request that runs now @returns {() => void} to be called at its end */
@@ -72,6 +100,11 @@ export class Calls {
     this.#running.get(link)?.get(id)?.abort();
   }
 
+  /** A client has gone: give its requests up. @param {Link} link @param {string} connection */
+  abandon(link, connection) {
+    for (const [id, call] of this.#running.get(link) ?? []) if (connectionOf(String(id)) === connection) call.abort();
+  }
+
   /**
    * @param {Link} link
    * @param {string} id
@@ -81,7 +114,8 @@ export class Calls {
    * @returns {Promise<{ result: object } | { error: object }>}
    */
   async #outcome(link, id, method, params, signal) {
-    const command = Object.hasOwn(this.commands, method) ? this.commands[method] : undefined;
+    const { commands } = this.#wayOf(link);
+    const command = Object.hasOwn(commands, method) ? commands[method] : undefined;
     if (!command) return { error: unknown(method).toWire() };
     const notify = (/** @type {string} */ name, /** @type {object} */ about) => {
       if (!signal.aborted) post(link, { ...notification(name, about), for: id });

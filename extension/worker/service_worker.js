@@ -5,8 +5,9 @@ import { APPROVAL_PORT, ApprovalPrompts } from "./approval_prompts.js";
 import { SiteApprovals } from "./site_approvals.js";
 import { CHUNK_SECONDS, ChunkError, Joiner } from "./chunking.js";
 import { Calls } from "./requests.js";
-import { Clients } from "./clients.js";
-import { commands } from "./commands.js";
+import { Clients, connectionKey } from "./clients.js";
+import { commands, localCommands } from "./commands.js";
+import { CurrentTabs } from "./current_tabs.js";
 import { DevTools } from "./devtools.js";
 import { isFirefox } from "./firefox.js";
 import { FRAME_PORT } from "./document.js";
@@ -21,6 +22,7 @@ import { ALLOWED_ORIGINS, Origins } from "./origin_policy.js";
 import { TabOwners, UNNAMED_ALARM } from "./tab_owners.js";
 import { Pauses } from "./pauses.js";
 import { POPUP_PORT, Popups } from "./popup_state.js";
+import { proxiedCommands } from "./proxied_commands.js";
 import { hello, LABEL_KEY } from "./profile.js";
 import { Questions } from "./client_requests.js";
 import { SessionEnds } from "./session_ends.js";
@@ -35,8 +37,12 @@ import { restoreSession, Upgrade, UPGRADE_ALARM } from "./upgrade.js";
 import { notification } from "./wire.js";
 import { OpenedSites } from "./opened_sites.js";
 import { PageToolUses } from "./page_tool_uses.js";
+import { PROXY_ALARM, PROXY_POLICY, WebSocketProxy } from "./websocket_proxy.js";
 
-/** @import { Link } from "./audience.js" */
+/**
+ * @import { Link } from "./audience.js"
+ * @import { Way } from "./requests.js"
+ */
 
 /** What this extension supports beside its commands, for `capabilities.commands`. */
 const SUPPORTED = ["documentId", "mcpb.download", "tabNumbers"];
@@ -84,8 +90,11 @@ const frames = new Frames(
   { opened, uses },
   audience,
   {
-    wanted: () => native.nudge(),
-    isHostMissing: () => native.resting,
+    wanted: () => {
+      native.nudge();
+      proxy.nudge();
+    },
+    isHostMissing: () => native.resting && !proxy.isConnected,
     changed: show,
   },
 );
@@ -101,25 +110,23 @@ const devtools = isFirefox
     });
 const prompts = new ApprovalPrompts(show);
 const approvals = new SiteApprovals(show);
-const built = commands({
+const browser = {
   ...{ tabs, frames, owners, origins, pauses, siteAccess, siteRules, sessions, sessionTabs, devtools },
   ...{ sessionEnds, visits, prompts, approvals },
-});
+};
+const built = commands(browser);
 const questions = new Questions();
-const calls = new Calls(built, questions, show);
+const currentTabs = new CurrentTabs();
+const local = localCommands(built);
+const proxied = proxiedCommands(browser, built, clients, currentTabs);
+const calls = new Calls({ native: local, proxy: proxied }, questions, show);
 
 /** @type {NativePort} */
 const native = new NativePort(
   {
-    hello: async () => {
-      await loaded;
-      return hello([...Object.keys(built), ...SUPPORTED], siteAccess.isEverywhere, last);
-    },
+    hello: () => ownHello(local),
     opened: (link) => void tabs.announceAll(link),
-    greeted: () => {
-      frames.tellStatus();
-      void frames.summon();
-    },
+    greeted,
     received,
     ended: (link) => {
       clients.end(link);
@@ -132,11 +139,25 @@ const native = new NativePort(
   },
   last,
 );
-const status = new Status({ native, tabs, pauses, calls, devtools, clients });
+const proxy = new WebSocketProxy({
+  hello: () => ownHello(proxied),
+  opened: (link) => void tabs.announceAll(link),
+  greeted,
+  received,
+  left: clientLeft,
+  ended: (link) => {
+    for (const { connection } of clients.of(link)) clientLeft(link, connection);
+    clients.end(link);
+    frames.tellStatus();
+  },
+  changed: show,
+});
+const proxyLoaded = loaded.then(() => proxy.load());
+const status = new Status({ native, proxy, tabs, pauses, calls, devtools, clients });
 const icon = new ToolbarIcon(status, prompts, left);
 const popups = new Popups({
-  ...{ native, status, tabs, frames, owners, pauses, siteAccess, siteRules, uses, handovers, loaded },
-  ...{ left, prompts, approvals, clients },
+  ...{ native, proxy, status, tabs, frames, owners, pauses, siteAccess, siteRules, uses, handovers },
+  ...{ left, prompts, approvals, clients, loaded: proxyLoaded },
 });
 const upgrade = new Upgrade(() => calls.running.size > 0 || popups.isOpen);
 
@@ -147,6 +168,30 @@ function show() {
     popups.tell();
     icon.draw();
   }, SHOWING_MS);
+}
+
+/** What this extension says first. @param {Way} way that it is said on */
+async function ownHello(way) {
+  await loaded;
+  return hello([...Object.keys(way.commands), ...SUPPORTED], siteAccess.isEverywhere, last);
+}
+
+/** A native host or a proxy is there: content scripts connect. */
+function greeted() {
+  frames.tellStatus();
+  void frames.summon();
+}
+
+/**
+ * A client of a proxy has gone, and with it the session that it is itself.
+ *
+ * @param {Link} link
+ * @param {string} connection
+ */
+function clientLeft(link, connection) {
+  calls.abandon(link, connection);
+  currentTabs.forget(connectionKey(link, connection));
+  void sessionEnds.end(connection);
 }
 
 /**
@@ -205,9 +250,15 @@ function clientsChanged() {
 function accessChanged() {
   frames.accessChanged();
   devtools?.release((tabId) => !siteAccess.has(tabs.get(tabId)?.url ?? ""));
-  void native.greetAgain();
+  greetAgain();
   void injectIntoOpenTabs();
   show();
+}
+
+/** What this extension says first has changed. */
+function greetAgain() {
+  void native.greetAgain();
+  void proxy.greetAgain();
 }
 
 /** The user or the administrator has changed the list of allowed origins. */
@@ -235,13 +286,15 @@ chrome.runtime.onInstalled.addListener(({ reason }) => {
 chrome.runtime.onStartup.addListener(() => {}); // The listener makes the browser start the worker.
 chrome.alarms.onAlarm.addListener(({ name }) => {
   if (name === RETRY_ALARM) native.nudge();
+  if (name === PROXY_ALARM) proxy.nudge();
   if (name === UNNAMED_ALARM) void endUnnamed();
   if (name === UPGRADE_ALARM) void upgrade.check();
 });
 // Allowed origins and pauses are kept there. Content scripts count as in a page's hands. Firefox has no such level.
 void chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
 chrome.storage.onChanged.addListener((changes, area) => {
-  if (LABEL_KEY in changes) void native.greetAgain();
+  if (LABEL_KEY in changes) greetAgain();
+  if (area === "managed" && PROXY_POLICY.some((key) => key in changes)) void proxy.settingsChanged();
   if (area !== "session" && ALLOWED_ORIGINS in changes) void origins.load().then(() => originsChanged());
 });
 
@@ -255,12 +308,14 @@ chrome.tabs.onActivated.addListener(({ tabId, windowId }) => {
 chrome.tabs.onRemoved.addListener((tabId, { windowId }) => {
   icon.forget(tabId);
   visits.removed(tabId, { windowId, isOfClient: owners.ownerOf(tabId) !== null });
+  currentTabs.removed(tabId);
   void loaded.then(() => left.removed(tabId));
   void tabs.removed(tabId).then(() => siteRules.removed(tabId));
 });
 chrome.tabs.onReplaced.addListener((added, removed) => {
   void loaded.then(() => {
     visits.rename(removed, added);
+    currentTabs.rename(removed, added);
     left.rename(removed, added);
   });
   void tabs.replaced(added, removed).then(() => siteRules.replaced(added, removed));
@@ -287,3 +342,4 @@ chrome.windows.onFocusChanged.addListener((windowId) => {
 void loaded.then(() => upgrade.start());
 show();
 void native.connect();
+void proxyLoaded.then(() => proxy.connect());

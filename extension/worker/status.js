@@ -10,6 +10,7 @@
  * @import { Clients } from "./clients.js"
  * @import { DevTools } from "./devtools.js"
  * @import { NativePort } from "./native_host.js"
+ * @import { WebSocketProxy } from "./websocket_proxy.js"
  * @import { Pauses } from "./pauses.js"
  * @import { Tabs } from "./tabs.js"
  * @typedef {"off" | "connected" | "paused" | "active"} State
@@ -17,11 +18,12 @@
 
 export class Status {
   /**
-   * @param {{ native: NativePort, tabs: Tabs, pauses: Pauses, calls: Calls, devtools: DevTools | null,
+   * @param {{ native: NativePort, proxy: WebSocketProxy, tabs: Tabs, pauses: Pauses, calls: Calls, devtools: DevTools | null,
    *   clients: Clients }} parts
    */
-  constructor({ native, tabs, pauses, calls, devtools, clients }) {
+  constructor({ native, proxy, tabs, pauses, calls, devtools, clients }) {
     this.native = native;
+    this.proxy = proxy;
     this.tabs = tabs;
     this.pauses = pauses;
     this.calls = calls;
@@ -31,7 +33,7 @@ export class Status {
 
   /** State of all tabs that have none of their own. @returns {"off" | "connected" | "paused"} */
   get everywhere() {
-    if (!this.native.host) return "off";
+    if (!this.native.host && !this.proxy.isConnected) return "off";
     const { sessions } = this.clients;
     const arePaused = sessions.length > 0 && sessions.every(({ id }) => this.pauses.hasSession(id));
     return arePaused ? "paused" : "connected";

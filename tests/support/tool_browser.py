@@ -234,6 +234,10 @@ class Browser:
         """A DevTools command to the browser itself."""
         return self._thread.run(self._chromium.send, method, params)
 
+    def stop_workers(self) -> None:
+        """`Chromium.stop_workers`."""
+        self._thread.run(self._chromium.stop_workers)
+
     def _tab(self, page: Page) -> Tab:
         return Tab(self._thread, self._chromium.devtools, page)
 

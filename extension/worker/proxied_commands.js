@@ -1,0 +1,104 @@
+/**
+ * Commands of clients at a WebSocket proxy, which need not be on this machine: whose session a request belongs to, which
+ * tab it means, and what is left to clients of this machine. Rules: docs/PROXY_PROTOCOL.md.
+ */
+
+import { unlessPaused } from "./commands.js";
+import { interaction } from "./interaction.js";
+import { flag, integer, invalid, optionalText } from "./params.js";
+import { mine } from "./tab_access.js";
+import { Code, WireError } from "./wire.js";
+
+/**
+ * @import { Browser } from "./commands.js"
+ * @import { Clients } from "./clients.js"
+ * @import { CurrentTabs } from "./current_tabs.js"
+ * @import { Link } from "./audience.js"
+ * @import { Command, Way } from "./requests.js"
+ */
+
+/** Methods that are not about a session's tabs: the session of their parameters is what it is. */
+const WITHOUT_SESSION = new Set(["browser/approvals", "browser/ask", "browser/pause", "browser/siteRules"]);
+
+/**
+ * @param {Browser} browser
+ * @param {Record<string, Command>} commands of clients of this machine, by method
+ * @param {Clients} clients
+ * @param {CurrentTabs} currentTabs
+ * @returns {Way}
+ */
+export function proxiedCommands(browser, commands, clients, currentTabs) {
+  const { setOwner: _, ...shared } = commands; // with it a client could take any tab
+  const { createTab, activateTab, forwardCDPCommand } = shared;
+  /** @type {Record<string, Command>} */
+  const own = {
+    selectTab: async (params, asked) => {
+      const { tabId } = await mine(browser, { ...params, tabId: await chosenTab(browser, params) }, asked);
+      currentTabs.set(asked.connection, tabId);
+      if (flag(params, "activate")) return activateTab?.({ ...params, tabId }, asked) ?? {};
+      return { tab: browser.tabs.get(tabId) };
+    },
+    createTab: async (params, asked) => {
+      const created = /** @type {any} */ (await createTab?.(params, asked));
+      currentTabs.set(asked.connection, created.tabId);
+      return created;
+    },
+    ...(forwardCDPCommand && interaction(forwardCDPCommand)),
+  };
+  /** @type {Command} */
+  const pause = (params, asked) => {
+    if (!flag(params, "paused")) throw notAllowed("Only the user resumes, in the popup of the extension.");
+    return commands["browser/pause"]?.(params, asked) ?? {};
+  };
+  return {
+    commands: { ...shared, ...unlessPaused(browser.pauses, own), "browser/pause": pause },
+    prepare: (link, connection, method, params) => prepare({ clients, currentTabs }, link, connection, method, params),
+  };
+}
+
+/**
+ * The parameters of a request with its session and tab.
+ *
+ * @param {{ clients: Clients, currentTabs: CurrentTabs }} parts
+ * @param {Link} link
+ * @param {{ id: string, key: string }} connection
+ * @param {string} method
+ * @param {any} params
+ * @returns {any}
+ * @throws {WireError} the session is not the connection's, or there is no current tab
+ */
+function prepare({ clients, currentTabs }, link, { id, key }, method, params) {
+  if (!id) throw new WireError(Code.INVALID_REQUEST, "The proxy has not named the client's connection.", { handed: false });
+  const named = optionalText(params, "session");
+  const ruled = method === "browser/siteRules" && Array.isArray(params.sessions) ? params.sessions : [];
+  for (const each of ruled) if (clients.isOfAnother(link, id, String(each?.session))) throw notYours();
+  if (named && !clients.isOf(link, id, named)) throw notYours();
+  if (WITHOUT_SESSION.has(method)) return params;
+  return currentTabs.fill(key, method, { ...params, session: named || id });
+}
+
+/**
+ * The tab that `selectTab` names: by its id, or by its place in `getTabs`.
+ *
+ * @param {Browser} browser
+ * @param {any} params
+ */
+async function chosenTab({ tabs }, params) {
+  if (params.tabId != null) return integer(params, "tabId");
+  const [index, all] = [integer(params, "tabIndex"), await tabs.all()];
+  const tab = all[index];
+  if (!tab) throw invalid(`tabIndex is 0 to ${all.length - 1}, as in the list of getTabs, not ${index}.`);
+  return tab.tabId;
+}
+
+/** A client has named a session of another one. */
+function notYours() {
+  return new WireError(Code.NOT_YOURS, "The session belongs to another connection. Leave it out, or name it first.", {
+    handed: false,
+  });
+}
+
+/** @param {string} message */
+function notAllowed(message) {
+  return new WireError(Code.NOT_ALLOWED, message, { handed: false });
+}
