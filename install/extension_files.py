@@ -131,6 +131,8 @@ _UNKNOWN = ("key", "minimum_chrome_version", "storage")
 """Firefox takes the id from its own member, and a schema of an administrator's settings from nowhere."""
 _NOT_FOR_ADD_ONS = ("debugger", "downloads")
 """Firefox has no debugger for extensions: the capabilities there do not name its commands."""
+_CONTENT_SECURITY_POLICY = {"extension_pages": "script-src 'self'"}
+"""Firefox's default turns each `ws:` into `wss:`, so that no WebSocket proxy on this machine is reached."""
 
 
 def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def firefox_manifest(chromium: Mapping[str, Any]) -> dict[str, Any]:
     manifest["permissions"] = [name for name in chromium["permissions"] if name not in _NOT_FOR_ADD_ONS]
     worker = chromium["background"]["service_worker"]
     manifest["background"] = {"scripts": [worker], "type": "module"}
+    manifest["content_security_policy"] = _CONTENT_SECURITY_POLICY
     manifest["browser_specific_settings"] = {"gecko": _gecko_settings()}
     return manifest
 

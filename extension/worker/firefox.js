@@ -25,6 +25,15 @@ export function failureOfPage(url) {
 }
 
 /**
+ * Have Firefox keep the background page. It ends a page that has been idle for 30 s; messages of a WebSocket do not
+ * count, calls of functions of the browser's own process do (measured in Firefox 140: this one does, `storage.local.get`
+ * does not).
+ */
+export function stayAwake() {
+  if (isFirefox) void chrome.runtime.getPlatformInfo();
+}
+
+/**
  * Who Firefox, or its fork, says it is.
  *
  * @returns {Promise<{ brand: string, version: string, platform: string }>}

@@ -3,6 +3,7 @@
  * once; websocket_proxy.js connects again.
  */
 
+import { stayAwake } from "./firefox.js";
 import { decode, encode } from "./json_text.js";
 
 /** @import { Message } from "./wire.js" */
@@ -41,6 +42,7 @@ export class WebSocketConnection {
     };
     this.#socket.addEventListener("message", ({ data }) => {
       listen();
+      stayAwake();
       const message = decode(data);
       if (message !== undefined && !this.ended.aborted) received(this, message);
     });

@@ -34,6 +34,7 @@ def test_firefox_gets_a_manifest_in_its_own_words() -> None:
     assert manifest["browser_specific_settings"]["gecko"]["id"] == FIREFOX_ID
     assert not {"key", "minimum_chrome_version", "storage"} & manifest.keys()
     assert set(MANIFEST["permissions"]) - set(manifest["permissions"]) == {"debugger", "downloads"}
+    assert manifest["content_security_policy"] == {"extension_pages": "script-src 'self'"}
     same = ("version", "host_permissions", "content_scripts", "incognito")
     assert {name: manifest[name] for name in same} == {name: MANIFEST[name] for name in same}
 
