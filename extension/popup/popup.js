@@ -232,7 +232,8 @@ function troubleOf({ proxy, trouble }) {
  * @returns {{ what: string, command: string }}
  */
 function firstAgent({ host, proxy }) {
-  if (!host) return { what: "No agent is connected. On its machine, run in a terminal:", command: `mcpb proxy login ${proxy.address}` };
+  const what = "No agent is connected. On its machine, run in a terminal:";
+  if (!host) return { what, command: `mcpb proxy login ${proxy.address}` };
   return {
     what: "No agent is connected. Start yours, or first add mcpb to it. For Claude Code, in a terminal:",
     command: `claude mcp add --scope user browser -- ${host.command} bridge --name browser`,
@@ -254,12 +255,17 @@ function clientItems({ clients, proxy, pausedSessions, activeSessions }) {
         key: id,
         name,
         kind: isPaused ? "poor" : isActive ? "live" : "",
-        facts: [state || program.filter(Boolean).join(" "), pid ? `pid ${pid}` : `through ${hostOf(proxy)}`].filter(Boolean).join(" · "),
+        facts: [state || program.filter(Boolean).join(" "), placeOf(pid, proxy)].filter(Boolean).join(" · "),
         action: pauseButton(isPaused, name, { type: "pause-session", session: id, paused: !isPaused }),
       });
     }
   }
   return [...items.values()];
+}
+
+/** Where a client is. @param {number} pid 0: behind the proxy @param {Report["proxy"]} proxy */
+function placeOf(pid, proxy) {
+  return pid ? `pid ${pid}` : `through ${hostOf(proxy)}`;
 }
 
 /**
@@ -316,7 +322,7 @@ function showConnection({ host, proxy, trouble, clients }) {
     `Extension ${version}`,
     host ? `native host ${host.version}, pid ${host.pid}` : "no native host",
     ...(proxy.isConnected ? [`proxy ${hostOf(proxy)}`] : []),
-    ...idle.map((client) => `bridge ${client.version} without an agent, ${client.pid ? `pid ${client.pid}` : `through ${hostOf(proxy)}`}`),
+    ...idle.map(({ version: own, pid }) => `bridge ${own} without an agent, ${placeOf(pid, proxy)}`),
   ];
   write(element("connection"), `${parts.join("; ")}.`);
   write(element("detail"), trouble?.detail ?? "");

@@ -46,7 +46,7 @@ export class CurrentTabs {
   fill(connection, method, params) {
     if (!IN_CURRENT_TAB.has(method) || params.tabId != null) return params;
     const tabId = this.#tabs.get(connection);
-    if (tabId === undefined) throw invalid("There is no current tab. Open one with createTab, or choose one with selectTab.");
+    if (tabId === undefined) throw invalid("There is no current tab. Open one: createTab. Or choose one: selectTab.");
     return { ...params, tabId };
   }
 }

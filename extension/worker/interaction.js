@@ -1,6 +1,6 @@
 /**
- * Mouse, keyboard and screenshots for clients without tools of their own: `click`, `hover`, `type`, `screenshot`. Each is
- * a few DevTools commands of the client, which are allowed or rejected like those that it sends itself.
+ * Mouse, keyboard and screenshots for clients without tools of their own: `click`, `hover`, `type`, `screenshot`.
+ * Each is a few DevTools commands of the client, which are allowed or rejected like those that it sends itself.
  * Rules: docs/PROXY_PROTOCOL.md.
  */
 
@@ -13,7 +13,7 @@ import { Code, WireError } from "./wire.js";
  * @typedef {(method: string, params: object) => Promise<any>} Send a DevTools command to the tab of the request
  */
 
-/** The middle button pastes on Linux; devtools_allowlist.js rejects it. @type {Record<string, number>} bit of `buttons` */
+/** Bits of `buttons`. devtools_allowlist.js rejects the middle one. @type {Record<string, number>} */
 const BUTTONS = { left: 1, right: 2, middle: 4 };
 const MOST_CLICKS = 3;
 /** @type {Record<string, string>} */
@@ -47,7 +47,8 @@ function withTab(forward, act) {
 
 /** @param {Send} send @param {any} params */
 async function click(send, params) {
-  const [button, clicks] = [optionalText(params, "button") || "left", params.clickCount == null ? 1 : integer(params, "clickCount")];
+  const button = optionalText(params, "button") || "left";
+  const clicks = params.clickCount == null ? 1 : integer(params, "clickCount");
   if (!Object.hasOwn(BUTTONS, button)) throw invalid(`button is ${Object.keys(BUTTONS).join(", ")}, not ${button}.`);
   if (clicks < 1 || clicks > MOST_CLICKS) throw invalid(`clickCount is 1 to ${MOST_CLICKS}, not ${clicks}.`);
   const point = await pointOf(send, params);

@@ -3,7 +3,7 @@
  * Rules: RFC 9728 (protected resource), RFC 8414 (authorization server), RFC 8628 (device authorization).
  */
 
-import { isSafe } from "./proxy_address.js";
+import { EXTENSION_PATH, isSafe } from "./proxy_address.js";
 
 /**
  * @typedef {{ issuer: string, deviceUrl: string, tokenUrl: string, clientId: string, resource: string,
@@ -15,6 +15,8 @@ const REQUEST_MS = 15_000;
 const RESOURCE_PATH = "/.well-known/oauth-protected-resource";
 /** RFC 8414, and what providers of OpenID Connect have in its place. */
 const SERVER_PATHS = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
+/** HTTP statuses of a proxy that has as many connections as it takes. */
+const BUSY = new Set([429, 503]);
 const SCOPE = "mcpb:extension";
 const OFFLINE = "offline_access";
 const CLIENT_ID = "mcpb-extension";
@@ -89,6 +91,22 @@ export async function request(url, form) {
   } catch (error) {
     // The text of the browser says nothing more, and a form has tokens.
     throw error instanceof SignInError ? error : new SignInError("unreachable");
+  }
+}
+
+/**
+ * Why a proxy opens no WebSocket.
+ *
+ * @param {string} proxy its origin
+ * @returns {Promise<"too-many" | "refused" | "unreachable">}
+ */
+export async function probe(proxy) {
+  const signal = AbortSignal.timeout(REQUEST_MS);
+  try {
+    const { status } = await fetch(`${proxy}${EXTENSION_PATH}`, { signal, cache: "no-store", credentials: "omit" });
+    return BUSY.has(status) ? "too-many" : "refused";
+  } catch {
+    return "unreachable";
   }
 }
 

@@ -47,7 +47,7 @@ export function proxiedCommands(browser, commands, clients, currentTabs) {
   };
   /** @type {Command} */
   const pause = (params, asked) => {
-    if (!flag(params, "paused")) throw notAllowed("Only the user resumes, in the popup of the extension.");
+    if (!flag(params, "paused")) throw rejection(Code.NOT_ALLOWED, "Only the user resumes, in the popup.");
     return commands["browser/pause"]?.(params, asked) ?? {};
   };
   return {
@@ -68,7 +68,7 @@ export function proxiedCommands(browser, commands, clients, currentTabs) {
  * @throws {WireError} the session is not the connection's, or there is no current tab
  */
 function prepare({ clients, currentTabs }, link, { id, key }, method, params) {
-  if (!id) throw new WireError(Code.INVALID_REQUEST, "The proxy has not named the client's connection.", { handed: false });
+  if (!id) throw rejection(Code.INVALID_REQUEST, "The proxy has not named the client's connection.");
   const named = optionalText(params, "session");
   const ruled = method === "browser/siteRules" && Array.isArray(params.sessions) ? params.sessions : [];
   for (const each of ruled) if (clients.isOfAnother(link, id, String(each?.session))) throw notYours();
@@ -93,12 +93,10 @@ async function chosenTab({ tabs }, params) {
 
 /** A client has named a session of another one. */
 function notYours() {
-  return new WireError(Code.NOT_YOURS, "The session belongs to another connection. Leave it out, or name it first.", {
-    handed: false,
-  });
+  return rejection(Code.NOT_YOURS, "The session belongs to another connection. Leave it out, or name it first.");
 }
 
-/** @param {string} message */
-function notAllowed(message) {
-  return new WireError(Code.NOT_ALLOWED, message, { handed: false });
+/** @param {number} code @param {string} message */
+function rejection(code, message) {
+  return new WireError(code, message, { handed: false });
 }

@@ -1,8 +1,10 @@
 /** Address of a WebSocket proxy: what a user may enter, and what is reached there. Plain text only on this machine. */
 
 const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
+/** Of the endpoint for extensions. */
+export const EXTENSION_PATH = "/extension";
 /** What users paste with an address. */
-const PATHS = new Set(["/", "/extension", "/mcp"]);
+const PATHS = new Set(["/", EXTENSION_PATH, "/mcp"]);
 
 /**
  * The origin that an address names, such as `https://proxy.example:8765`.
@@ -33,7 +35,7 @@ export function isSafe(address) {
 
 /** @param {string} origin of a proxy @returns {string} where extensions connect to it */
 export function socketUrl(origin) {
-  return `${origin.replace(/^http/, "ws")}/extension`;
+  return origin && `${origin.replace(/^http/, "ws")}${EXTENSION_PATH}`;
 }
 
 /** The browser leaves out the default port of the scheme that it was given. @param {string} given */

@@ -1,14 +1,17 @@
 /** Failures of a connection to a WebSocket proxy: each has a sentence for the user and a next step. */
 
+import { ABNORMAL_CLOSURE } from "./websocket_connection.js";
+
 /**
  * @typedef {{ what: string, command?: string, link?: string }} Failure `command`: what fixes it, on the proxy's machine;
  *   `link`: an address to open
  * @typedef {(proxy: string, detail: string) => Failure} Describe `proxy`: its origin; `detail`: in words of the server
  */
 
-const DOCTOR = "mcpb proxy status";
+/** Of the proxy, for its operator. */
+const STATUS = "mcpb proxy status";
 const CLOCK = "Compare the clocks of both machines.";
-const SIGN_IN = "Connect again to sign in.";
+const SIGN_IN = "Disconnect, then connect again to sign in.";
 const CONFIGURATION = "Its operator has to correct the configuration.";
 
 /** By close code. @type {ReadonlyMap<number, string>} */
@@ -24,12 +27,15 @@ const TOKEN_EXPIRED = "Token expired";
 
 /** By reason: those of this extension, then those that the proxy states for a token. @type {Record<string, Describe>} */
 const WORDS = {
-  "bad-address": () => ({ what: "This is no address of a proxy. Write it as https://proxy.example:8765; http only for this machine." }),
+  "bad-address": () => ({
+    what: "This is no address of a proxy. Write it as https://proxy.example:8765; http only for this machine.",
+  }),
   forbidden: () => ({ what: "Your administrator does not allow WebSocket proxies." }),
   unreachable: (proxy) => ({
     what: `${proxy} does not answer, or its certificate is not trusted. Open it in a tab to see which.`,
     link: proxy,
   }),
+  refused: (proxy) => ({ what: `${proxy} answers, but opens no connection for this extension. ${CONFIGURATION}` }),
   "other-address": (proxy) => ({ what: `The server at ${proxy} says that it has another address. Check the address.` }),
   "no-device-authorization": (proxy) => ({
     what: `${proxy} names no server at which a device can sign in. Check the address, or ask its operator.`,
@@ -37,47 +43,57 @@ const WORDS = {
   rejected: (_, detail) => ({ what: `The sign-in was rejected: ${detail || "no reason given"}. Try again.` }),
   "code-denied": () => ({ what: "The code was denied. Connect again for a new one." }),
   "code-expired": () => ({ what: "The code was not approved in time. Connect again for a new one." }),
-  "signed-out": () => ({ what: `The sign-in has ended. ${SIGN_IN}` }),
+  "signed-out": () => ({ what: "The sign-in has ended. Connect again to sign in." }),
   "going-away": () => ({ what: "The proxy was stopped. Connecting again." }),
   lost: () => ({ what: "The connection to the proxy was lost. Connecting again." }),
   "too-large": () => ({ what: "A message was larger than the proxy takes. Connecting again." }),
-  "too-many": () => ({ what: "The proxy has as many connections as it takes. Close other browsers or clients there.", command: DOCTOR }),
-  replaced: () => ({ what: "Another connection of this browser profile has replaced this one. Close the copy of the profile." }),
+  "too-many": () => ({
+    what: "The proxy has as many connections as it takes. Close other browsers or clients there.",
+    command: STATUS,
+  }),
+  replaced: () => ({
+    what: "Another connection of this browser profile has replaced this one. Close the copy of the profile.",
+  }),
   "wire-version": (_, detail) => ({ what: `The proxy and this extension have different versions. ${detail}` }),
   complaint: (_, detail) => ({ what: detail }),
-  closed: (_, detail) => ({ what: `The proxy has ended the connection: ${detail || "no reason given"}.`, command: DOCTOR }),
+  closed: (_, detail) => ({
+    what: `The proxy has ended the connection: ${detail || "no reason given"}.`,
+    command: STATUS,
+  }),
   storage: () => ({ what: "The extension cannot read its storage; its error page says why." }),
 
-  "expired": () => ({ what: `The proxy says that a new token has expired. ${CLOCK}` }),
+  expired: () => ({ what: `The proxy says that a new token has expired. ${CLOCK}` }),
   "not-yet-valid": () => ({ what: `The proxy says that the token is not valid yet. ${CLOCK}` }),
-  "malformed": () => ({ what: `The proxy cannot read the token. ${CONFIGURATION}`, command: DOCTOR }),
-  "missing": () => ({ what: `The proxy has received no token. ${SIGN_IN}` }),
-  "signature": () => ({ what: `The token is signed with a key that the proxy does not trust. ${SIGN_IN}`, command: DOCTOR }),
-  "unknown-key": () => ({ what: `The proxy does not know the key of the token. ${SIGN_IN}`, command: DOCTOR }),
-  "algorithm": () => ({ what: `The proxy does not accept the algorithm of the token. ${CONFIGURATION}`, command: DOCTOR }),
-  "issuer": () => ({ what: `The proxy does not trust the issuer of the token. ${CONFIGURATION}`, command: DOCTOR }),
-  "audience": () => ({ what: `The token is for another service than this proxy. ${CONFIGURATION}`, command: DOCTOR }),
+  malformed: () => ({ what: `The proxy cannot read the token. ${CONFIGURATION}`, command: STATUS }),
+  missing: () => ({ what: `The proxy has received no token. ${SIGN_IN}` }),
+  signature: () => ({ what: `The signature of the token is wrong for the proxy. ${SIGN_IN}`, command: STATUS }),
+  "unknown-key": () => ({ what: `The proxy does not know the key of the token. ${SIGN_IN}`, command: STATUS }),
+  algorithm: () => ({
+    what: `The proxy does not accept the algorithm of the token. ${CONFIGURATION}`,
+    command: STATUS,
+  }),
+  issuer: () => ({ what: `The proxy does not trust the issuer of the token. ${CONFIGURATION}`, command: STATUS }),
+  audience: () => ({ what: `The token is for another service than this proxy. ${CONFIGURATION}`, command: STATUS }),
   "connection-url": (proxy) => ({ what: `The token is for another address than ${proxy}. Check the address.` }),
-  "scope": () => ({ what: `The token does not allow to connect a browser. ${SIGN_IN}` }),
-  "user": () => ({ what: `The token names no user. ${CONFIGURATION}`, command: DOCTOR }),
+  scope: () => ({ what: `The token does not allow to connect a browser. ${SIGN_IN}` }),
+  user: () => ({ what: `The token names no user. ${CONFIGURATION}`, command: STATUS }),
   "another-user": () => ({ what: "The new token belongs to another user. Disconnect, then connect again." }),
-  "revoked": () => ({ what: `Access was revoked at the proxy. ${SIGN_IN}` }),
+  revoked: () => ({ what: `Access was revoked at the proxy. ${SIGN_IN}` }),
 };
 
 /**
- * Why a socket has ended.
+ * Why a socket has ended on which the proxy had answered.
  *
  * @param {number} code
  * @param {string} reason
- * @param {boolean} wasAuthenticated
  * @returns {{ reason: string, detail: string, isToken: boolean }} `isToken`: another token may help
  */
-export function readClose(code, reason, wasAuthenticated) {
+export function readClose(code, reason) {
   if (reason.startsWith(INVALID_TOKEN)) return { reason: reason.slice(INVALID_TOKEN.length), detail: "", isToken: true };
   if (reason.startsWith(TOKEN_EXPIRED)) return { reason: "expired", detail: "", isToken: true };
   const known = CODES.get(code);
   if (known) return { reason: known, detail: "", isToken: false };
-  if (code === 1006) return { reason: wasAuthenticated ? "lost" : "unreachable", detail: "", isToken: false };
+  if (code === ABNORMAL_CLOSURE) return { reason: "lost", detail: "", isToken: false };
   return { reason: "closed", detail: `${code} ${reason}`.trim(), isToken: false };
 }
 
@@ -90,5 +106,5 @@ export function readClose(code, reason, wasAuthenticated) {
 export function describeFailure(reason, proxy, detail = "") {
   const describe = Object.hasOwn(WORDS, reason) ? WORDS[reason] : undefined;
   if (describe) return describe(proxy, detail);
-  return { what: `The proxy has rejected the token: ${reason}. ${SIGN_IN}`, command: DOCTOR };
+  return { what: `The proxy has rejected the token: ${reason}. ${SIGN_IN}`, command: STATUS };
 }

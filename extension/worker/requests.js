@@ -70,10 +70,9 @@ export class Calls {
    * @returns {{ params: any, rejection: object | null }}
    */
   #prepared(link, id, method, given) {
-    const connection = connectionOf(id);
+    const connection = { id: connectionOf(id), key: connectionKey(link, connectionOf(id)) };
     try {
-      const params = this.#wayOf(link).prepare(link, { id: connection, key: connectionKey(link, connection) }, method, given);
-      return { params, rejection: null };
+      return { params: this.#wayOf(link).prepare(link, connection, method, given), rejection: null };
     } catch (error) {
       return { params: given, rejection: asWireError(error).toWire() };
     }
@@ -124,7 +123,8 @@ export class Calls {
     const ask = (name, about, cancelled, isTimed) =>
       this.questions.ask(link, id, { method: name, params: about, isTimed }, { over: signal, cancelled });
     try {
-      const asked = { ...{ id: connectionKey(link, id), connection: connectionKey(link, connectionOf(id)) }, signal, notify, ask };
+      const names = { id: connectionKey(link, id), connection: connectionKey(link, connectionOf(id)) };
+      const asked = { ...names, signal, notify, ask };
       return { result: await Promise.race([command(params, asked), givenUp(signal)]) };
     } catch (error) {
       return { error: asWireError(error).toWire() };

@@ -29,6 +29,8 @@ const LIFETIME_S = 3600;
 const LEFT_MS = 60_000;
 /** Pauses before a refresh whose response was lost is requested again. The server repeats its response for 30 s. */
 const AGAIN_MS = [1_000, 3_000];
+/** Users copy it into a command. */
+const USER_CODE = /^[\w-]{1,40}$/;
 const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
 const isProtected = chrome.storage.local.setAccessLevel !== undefined;
@@ -79,16 +81,18 @@ export class SignIn {
    * Ask for a code that the user approves, and wait for that in the background.
    *
    * @param {string} proxy its origin
+   * @param {string} name of this browser, for the user who approves it
    * @throws {SignInError}
    */
-  async begin(proxy) {
+  async begin(proxy, name) {
     await this.forget();
     const turn = this.#turn;
     const service = await findTokenService(proxy);
     const { clientId, scope, resource } = service;
-    const { ok, body } = await request(service.deviceUrl, { client_id: clientId, scope, resource });
+    const form = { client_id: clientId, client_name: name, scope, resource };
+    const { ok, body } = await request(service.deviceUrl, form);
     if (turn !== this.#turn) return;
-    if (!ok) throw rejected(body);
+    if (!ok || !USER_CODE.test(body["user_code"])) throw rejected(body);
     const page = body["verification_uri_complete"] ?? body["verification_uri"];
     const pending = {
       deviceCode: String(body["device_code"]),

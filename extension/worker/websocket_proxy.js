@@ -7,11 +7,11 @@
  */
 
 import { isFirefox } from "./firefox.js";
-import { SignInError } from "./oauth_metadata.js";
+import { probe, SignInError } from "./oauth_metadata.js";
 import { readAddress, socketUrl } from "./proxy_address.js";
 import { describeFailure, readClose } from "./proxy_failures.js";
 import { SignIn } from "./sign_in.js";
-import { WebSocketConnection } from "./websocket_connection.js";
+import { ABNORMAL_CLOSURE, WebSocketConnection } from "./websocket_connection.js";
 import { Code, notification, WIRE_VERSION } from "./wire.js";
 
 /**
@@ -116,6 +116,7 @@ export class WebSocketProxy {
     const before = this.#address;
     await this.#readSettings();
     if (this.#address !== before) this.#hangUp();
+    this.#setAlarm();
     this.events.changed();
     await this.connect();
   }
@@ -138,7 +139,7 @@ export class WebSocketProxy {
     if (this.signIn.has(address)) return this.connect();
     const wish = this.#wish;
     try {
-      await this.signIn.begin(address);
+      await this.signIn.begin(address, nameOf(await this.events.hello()));
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
       if (wish === this.#wish) this.#rest(error.reason, error.detail);
@@ -267,11 +268,14 @@ export class WebSocketProxy {
    */
   async #authenticated(link, { user_id: userId, wire, version }) {
     if (wire !== undefined && wire !== WIRE_VERSION) return this.#rejectWire(Number(wire));
-    const hello = await this.events.hello();
-    if (link.ended.aborted) return;
+    const isFirst = this.#session === null;
+    // Requests may follow at once.
     this.#session = { userId: String(userId), version: String(version ?? "") };
     this.#isRejected = false;
     this.#failure = null;
+    if (!isFirst) return;
+    const hello = await this.events.hello();
+    if (link.ended.aborted) return;
     // A proxy that does not know our wire has clients that send requests, and no more.
     if (wire === WIRE_VERSION) {
       link.post(notification("browser/hello", hello));
@@ -296,9 +300,10 @@ export class WebSocketProxy {
   #ended(link, code, given) {
     if (this.#link !== link) return;
     const wasAuthenticated = this.isConnected;
+    if (code === ABNORMAL_CLOSURE && !wasAuthenticated) return void this.#notAuthenticated();
     const { reason, detail, isToken } = this.#complaint
       ? { reason: "complaint", detail: this.#complaint, isToken: false }
-      : readClose(code, oneLine(given), wasAuthenticated);
+      : readClose(code, oneLine(given));
     this.#complaint = "";
     if (wasAuthenticated && Date.now() - this.#openedAt > HEALTHY_MS) this.#failures = 0;
     this.#forget();
@@ -306,6 +311,17 @@ export class WebSocketProxy {
     const isNewRejected = isToken && this.#isRejected;
     this.#isRejected = isToken;
     this.#retry(reason, detail, isNewRejected || reason === "too-many" || reason === "replaced");
+  }
+
+  /** The socket did not open, or was lost at once: the browser does not say why, but an HTTP response may. */
+  async #notAuthenticated() {
+    this.#forget();
+    const wish = this.#wish;
+    this.#isOpening = true;
+    const reason = await probe(this.#address);
+    this.#isOpening = false;
+    if (wish === this.#wish) return this.#retry(reason, "", reason === "too-many");
+    await this.connect();
   }
 
   /** End the connection, and an attempt, from our side. */
@@ -374,7 +390,11 @@ async function administrators() {
   }
 }
 
-/** What clients know this browser by. @param {{ browser: { brand: string, version: string }, profile: { label: string } }} hello */
+/**
+ * What clients know this browser by.
+ *
+ * @param {{ browser: { brand: string, version: string }, profile: { label: string } }} hello
+ */
 function nameOf({ browser, profile }) {
   const name = `${browser.brand} ${browser.version.split(".")[0]}`.trim();
   return profile.label ? `${profile.label} (${name})` : name;

@@ -88,7 +88,7 @@ class ProxiedBrowser:
         self.chain = chain
         """The machine of the browser, on which no native host is registered at first."""
         self.pages = chain.pages
-        self._tls = tls
+        self.tls = tls
 
     @contextmanager
     def popup(self) -> Iterator[Popup]:
@@ -111,7 +111,7 @@ class ProxiedBrowser:
     def client(self, **options: Any) -> AbstractContextManager[ProxyClient]:
         """A client that is connected to this browser: `connected_client`."""
         self.proxy.until_connected()
-        return connected_client(self.proxy.socket_url, tls=self._tls, **options)
+        return connected_client(self.proxy.socket_url, tls=self.tls, **options)
 
     @contextmanager
     def page(self, name: str) -> Iterator[Tab]:

@@ -123,6 +123,8 @@ class Issuer:
     def __init__(self) -> None:
         self.codes: dict[str, str] = {}
         """User code → `pending`, `slow_down`, `denied`, `expired` or `approved`."""
+        self.names: list[str] = []
+        """Of the browsers that have asked for a code."""
         self.lifetime_s = 3600
         self.interval_s = 0.2
         self.loses_responses = 0
@@ -143,6 +145,7 @@ class Issuer:
     def respond(self, path: str, form: dict[str, str], url: str) -> tuple[int, Message]:
         """Return the status and body of the response to a form; status 0: it is lost."""
         if path == "/device_authorization":
+            self.names.append(form["client_name"])
             return 200, self._authorize(url)
         if form["grant_type"] == "refresh_token":
             return self._refresh(form["refresh_token"])
@@ -219,6 +222,8 @@ class ProxyStandIn:
         """All results of `authenticate`."""
         self.reject = ""
         """Reason for which tokens are rejected from now on."""
+        self.is_full = False
+        """Whether it rejects sockets, before the upgrade."""
         self.statuses = 0
         """Number of `status` notifications to extensions."""
         self.wire = 1
@@ -442,6 +447,8 @@ class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.owner.is_full:
+            return self._respond(503, {})
         if key := self.headers.get("Sec-WebSocket-Key"):
             self.close_connection = True
             lines = ("HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade")

@@ -634,7 +634,7 @@ class TestModules:
             const status = { of: () => "off", activeSessions: [] };
             const parts = { left: { byClient: [] },
                 prompts: { count: 0 }, approvals: { all: [] }, siteRules: { blockedIn() {} },
-                native, status, clients: () => [], loaded: Promise.resolve(),
+                native, status, clients: { all: [] }, proxy: { connect() {} }, loaded: Promise.resolve(),
                 tabs: { get() {}, async refresh() {} }, handovers: { has() {} },
                 pauses: { all: { sites: [], sessions: [] }, patternOf: () => "" },
                 siteRules: { blockedIn: () => null },

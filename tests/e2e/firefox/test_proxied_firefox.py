@@ -33,7 +33,7 @@ async def sign_in(firefox: Firefox, proxy: ProxyStandIn) -> None:
     await popup.evaluate(f"({entered}, document.getElementById('proxy-button').click(), 0)")
     command = "document.getElementById('proxy-command').textContent"
     proxy.decide((await popup.wait_until(command)).removeprefix("mcpb proxy approve "))
-    await until(lambda: proxy.hello)
+    await until(lambda: bool(proxy.hello))
     await popup.close()
 
 

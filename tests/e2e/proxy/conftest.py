@@ -30,6 +30,10 @@ def left_alone() -> Iterator[tuple[ProxiedBrowser, float]]:
     with open_proxied_browser() as opened:
         opened.sign_in()
         opened.browser.open(f"{opened.pages}/tabserver.html")
+        # A worker of a new installation looks for a native host every few seconds; its successor does not.
+        installed = opened.proxy.extension
+        opened.browser.stop_workers()
+        opened.proxy.until(lambda: opened.proxy.extension not in {None, installed} and opened.proxy.hello)
         yield opened, monotonic()
 
 

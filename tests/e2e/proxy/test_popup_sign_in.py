@@ -44,6 +44,7 @@ def test_a_code_that_the_user_approves_at_the_proxy_connects_the_browser(signed_
     assert token not in shown
     assert proxy.authentications[-1]["client_id"] == proxy.hello["profile"]["id"]
     assert proxy.authentications[-1]["name"].split(" ")[0] == proxy.hello["browser"]["brand"]
+    assert proxy.issuer.names[-1] == proxy.authentications[-1]["name"]
 
 
 def test_a_content_script_cannot_read_the_storage_with_the_tokens(proxied: ProxiedBrowser) -> None:
@@ -110,6 +111,16 @@ def test_the_reason_for_which_a_proxy_rejects_a_token_is_shown_in_words(
         popup.tab.wait_until("document.getElementById('proxy-step').hidden")
 
 
+def test_a_proxy_that_takes_no_more_sockets_says_so_before_the_upgrade(proxied: ProxiedBrowser) -> None:
+    proxied.proxy.is_full = True
+    proxied.proxy.until_connected().close(1001)
+    with proxied.popup() as popup:
+        popup.until_step("The proxy has as many connections as it takes.")
+    proxied.proxy.is_full = False
+    with proxied.popup():
+        proxied.proxy.until_connected()
+
+
 def test_a_proxy_of_another_wire_version_is_named(proxied: ProxiedBrowser) -> None:
     proxied.proxy.wire = 2
     proxied.proxy.until_connected().close(1001)
@@ -136,7 +147,7 @@ POLLS = """import(chrome.runtime.getURL("worker/sign_in.js")).then(async ({ Sign
     };
     try {
         const failed = await new Promise((resolve, reject) =>
-            new SignIn({ changed: () => {}, failed: resolve }).begin(PROXY).catch(reject));
+            new SignIn({ changed: () => {}, failed: resolve }).begin(PROXY, "").catch(reject));
         return [waits.map((ms) => ms / 1000), failed.reason];
     } finally {
         Object.assign(globalThis, { fetch, setTimeout });
@@ -159,6 +170,29 @@ POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.j
 }))"""
 
 
+REASONS = (
+    *("malformed", "signature", "algorithm", "unknown-key", "issuer", "audience", "expired", "not-yet-valid"),
+    *("user", "scope", "connection-url", "revoked", "missing", "another-user"),
+)
+"""Those for which a proxy rejects a token (docs/PROXY_PROTOCOL.md)."""
+CLOSES = [(1008, f"Invalid token: {each}") for each in REASONS] + [
+    *((1001, ""), (1006, ""), (1009, ""), (1013, ""), (4001, "")),
+    *((1008, "Token expired"), (1011, "internal error")),
+]
+READ_CLOSES = """((closes) => import(chrome.runtime.getURL("worker/proxy_failures.js"))
+    .then(({ readClose, describeFailure }) => closes.map(([code, reason]) => {
+        const read = readClose(code, reason);
+        return describeFailure(read.reason, "https://proxy.example", read.detail).what;
+    })))"""
+
+
+def test_each_close_of_a_proxy_has_a_sentence_of_its_own(machine: ProxiedBrowser) -> None:
+    with machine.popup() as popup:
+        said = popup.tab.evaluate(f"{READ_CLOSES}({json.dumps(CLOSES)})")
+    assert all(each.endswith(".") and "has rejected the token:" not in each for each in said)
+    assert len(set(said)) == len(CLOSES) - 1  # a token that expires on a live socket is an expired one
+
+
 READ_ADDRESS = """((given) => import(chrome.runtime.getURL("worker/proxy_address.js"))
     .then(({ readAddress, socketUrl }) => socketUrl(readAddress(given))))"""
 
@@ -173,9 +207,9 @@ READ_ADDRESS = """((given) => import(chrome.runtime.getURL("worker/proxy_address
         ("ws://127.0.0.1:80/mcp", "ws://127.0.0.1/extension"),
         ("[::1]:8765", "ws://[::1]:8765/extension"),
         ("https://localhost:8765", "wss://localhost:8765/extension"),
-        ("http://localhost.example", "/extension"),
-        ("ftp://proxy.example", "/extension"),
-        ("https://proxy.example/?token=1", "/extension"),
+        ("http://localhost.example", ""),
+        ("ftp://proxy.example", ""),
+        ("https://proxy.example/?token=1", ""),
     ],
 )
 def test_an_address_is_read_as_users_write_it_and_plain_text_stays_on_this_machine(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from proxied_browser import ProxiedBrowser
+from proxy_client import connected_client
 
 BACK_S = 20.0
 """For a connection after a loss; it takes 1 to 3 s on an idle machine."""
@@ -34,6 +35,15 @@ def test_after_the_worker_was_stopped_the_browser_connects_again(proxied: Proxie
         proxy.until(lambda: proxy.extension is not before and proxy.hello, BACK_S)
         with proxied.client(wire=True) as client:
             client.until_offered("echo")
+
+
+def test_a_request_that_follows_the_authentication_at_once_is_answered(proxied: ProxiedBrowser) -> None:
+    proxy = proxied.proxy
+    before = proxy.until_connected()
+    before.close(1001)
+    proxy.until(lambda: proxy.extension not in {None, before}, BACK_S)
+    with connected_client(proxy.socket_url, tls=proxied.tls) as client:
+        assert client.request("getTabs")["tabs"]
 
 
 def test_a_new_token_is_sent_on_the_same_socket_when_the_proxy_asks_again(proxied: ProxiedBrowser) -> None:
@@ -71,11 +81,11 @@ def test_a_browser_that_is_left_alone_stays_connected_and_answers_at_once(
     left_alone: tuple[ProxiedBrowser, float],
 ) -> None:
     opened, since = left_alone
-    first = opened.proxy.extension
+    first, count = opened.proxy.extension, len(opened.proxy.authentications)
     opened.proxy.until(lambda: monotonic() > since + IDLE_S, 2 * IDLE_S)
     with opened.client(wire=True) as client:
         address = client.until_offered("echo")
         result = client.request("browser/executeTool", **address, toolName="echo", args={"text": "on"})
     assert result["payload"]["content"][0]["text"] == "echo: on"
     assert opened.proxy.extension is first
-    assert len(opened.proxy.authentications) == 1
+    assert len(opened.proxy.authentications) == count == 2
