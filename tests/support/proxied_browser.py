@@ -26,21 +26,18 @@ class Certified(NamedTuple):
     """A certificate for `localhost` of a new authority."""
 
     server: ssl.SSLContext
-    client: ssl.SSLContext
     flag: str
     """Makes a Chromium trust this certificate, without a store of certificates."""
 
 
 def certify() -> Certified:
     """Make an authority and a certificate."""
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost")
-    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    issued = trustme.CA().issue_cert("localhost")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     issued.configure_cert(server)
-    authority.configure_trust(client)
     key = load_pem_x509_certificate(issued.cert_chain_pems[0].bytes()).public_key()
     digest = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
-    return Certified(server, client, f"--ignore-certificate-errors-spki-list={b64encode(digest).decode()}")
+    return Certified(server, f"--ignore-certificate-errors-spki-list={b64encode(digest).decode()}")
 
 
 class Popup:
@@ -79,16 +76,13 @@ class Popup:
 class ProxiedBrowser:
     """A browser, its proxy, and pages; made by `open_proxied_browser`."""
 
-    def __init__(
-        self, thread: TrioThread, browser: Browser, proxy: ProxyStandIn, chain: Chain, tls: ssl.SSLContext
-    ) -> None:
+    def __init__(self, thread: TrioThread, browser: Browser, proxy: ProxyStandIn, chain: Chain) -> None:
         self.thread = thread
         self.browser = browser
         self.proxy = proxy
         self.chain = chain
         """The machine of the browser, on which no native host is registered at first."""
         self.pages = chain.pages
-        self.tls = tls
 
     @contextmanager
     def popup(self) -> Iterator[Popup]:
@@ -111,7 +105,7 @@ class ProxiedBrowser:
     def client(self, **options: Any) -> AbstractContextManager[ProxyClient]:
         """A client that is connected to this browser: `connected_client`."""
         self.proxy.until_connected()
-        return connected_client(self.proxy.socket_url, tls=self.tls, **options)
+        return connected_client(self.proxy.client_url, **options)
 
     @contextmanager
     def page(self, name: str) -> Iterator[Tab]:
@@ -133,4 +127,4 @@ def open_proxied_browser() -> Iterator[ProxiedBrowser]:
         chromium = chain.browser(flags=[certified.flag], is_registered=False)
         browser = Browser(thread, stack.enter_context(thread.holding(chromium)))
         proxy = stack.enter_context(serving_proxy(certified.server))
-        yield ProxiedBrowser(thread, browser, proxy, chain, certified.client)
+        yield ProxiedBrowser(thread, browser, proxy, chain)

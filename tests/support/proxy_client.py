@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -84,11 +83,11 @@ class ProxyClient:
 
 @contextmanager
 def connected_client(
-    url: str, *, token: str = "", wire: bool = False, name: str = "", tls: ssl.SSLContext | None = None
+    url: str, *, token: str = "", wire: bool = False, name: str = ""
 ) -> Iterator[ProxyClient]:
     """Connect to a proxy and through it to its only extension; `wire`: as our own client."""
     with connect(
-        f"{url}/mcp", max_size=MESSAGE_BYTES, compression=None, ssl=tls, proxy=None, ping_interval=None
+        f"{url}/mcp", max_size=MESSAGE_BYTES, compression=None, proxy=None, ping_interval=None
     ) as socket:
         client = ProxyClient(socket)
         ours = {"wire": 1} if wire else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import select
 import socket
 import ssl
 import threading
@@ -42,7 +43,6 @@ class Socket:
         self._connection = connection
         self._protocol = ServerProtocol(max_size=MESSAGE_BYTES, state=State.OPEN)
         self._turn = threading.Lock()
-        self.close_code = 0
 
     def messages(self) -> Iterator[Message]:
         """Yield what is received, until the end."""
@@ -85,9 +85,13 @@ class Socket:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> bytes:
+        connection = self._connection
         try:
-            return self._connection.recv(READ_BYTES)
-        except OSError:
+            if not (isinstance(connection, ssl.SSLSocket) and connection.pending()):
+                select.select([connection], [], [])
+            with self._turn:  # OpenSSL may not read and write one connection at once
+                return connection.recv(READ_BYTES)
+        except (OSError, ValueError):  # it has been closed
             return b""
 
     def _write(self) -> None:
@@ -209,12 +213,14 @@ class ProxyStandIn:
 
     def __init__(self, tls: ssl.SSLContext | None = None, issuer_url: str = "") -> None:
         self._tls = tls
-        self._server: ThreadingHTTPServer | None = None
+        self._servers: list[ThreadingHTTPServer] = []
         self._sockets: set[Socket] = set()
         self.issuer = Issuer()
         self.issuer_url = issuer_url
         """Of another authorization server than the proxy itself."""
         self.port = 0
+        self.client_port = 0
+        """Without TLS, for clients on `websockets`: OpenSSL may not read and write in two threads at once."""
         self.extension: Socket | None = None
         """The one that has authenticated last."""
         self.hello: Message = {}
@@ -240,25 +246,34 @@ class ProxyStandIn:
     def socket_url(self) -> str:
         return self.url.replace("http", "ws", 1)
 
+    @property
+    def client_url(self) -> str:
+        """Where clients connect."""
+        return f"ws://127.0.0.1:{self.client_port}"
+
     def start(self) -> None:
         proxy = self
 
         class Handler(_Requests):
             owner = proxy
 
-        server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._servers = [
+            ThreadingHTTPServer(("127.0.0.1", port), Handler) for port in (self.port, self.client_port)
+        ]
+        first, second = self._servers
+        self.port, self.client_port = first.server_address[1], second.server_address[1]
         if self._tls:
-            server.socket = self._tls.wrap_socket(
-                server.socket, server_side=True, do_handshake_on_connect=False
+            first.socket = self._tls.wrap_socket(
+                first.socket, server_side=True, do_handshake_on_connect=False
             )
-        self.port, self._server = server.server_address[1], server
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
 
     def kill(self) -> None:
         """End without a close frame, as a process that is killed."""
-        assert self._server is not None
-        self._server.shutdown()
-        self._server.server_close()
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
         for each in list(self._sockets):
             each.kill()
         self.until(lambda: not self._sockets)

@@ -39,7 +39,7 @@ async def sign_in(firefox: Firefox, proxy: ProxyStandIn) -> None:
 
 def use(proxy: ProxyStandIn) -> None:
     """Call a page's tool, open and close a tab; Firefox has no DevTools for extensions."""
-    with connected_client(proxy.socket_url, wire=True) as client:
+    with connected_client(proxy.client_url, wire=True) as client:
         address = client.until_offered("echo")
         result = client.request("browser/executeTool", **address, toolName="echo", args={"text": "on"})
         assert result["payload"]["content"][0]["text"] == "echo: on"

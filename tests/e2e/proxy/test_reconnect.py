@@ -42,7 +42,7 @@ def test_a_request_that_follows_the_authentication_at_once_is_answered(proxied: 
     before = proxy.until_connected()
     before.close(1001)
     proxy.until(lambda: proxy.extension not in {None, before}, BACK_S)
-    with connected_client(proxy.socket_url, tls=proxied.tls) as client:
+    with connected_client(proxy.client_url) as client:
         assert client.request("getTabs")["tabs"]
 
 
