@@ -228,6 +228,8 @@ class ProxyStandIn:
         """All results of `authenticate`."""
         self.reject = ""
         """Reason for which tokens are rejected from now on."""
+        self.unrouted: list[Message] = []
+        """Messages of extensions for connections that do not exist."""
         self.is_full = False
         """Whether it rejects sockets, before the upgrade."""
         self.statuses = 0
@@ -387,10 +389,11 @@ class ProxyStandIn:
 
     def _to_client(self, key: str, message: Message) -> None:
         connection, _, own = key.partition(":")
-        for client in self._clients:
-            if client.connection == connection:
-                member = "for" if "for" in message else "id"
-                client.socket.send(**{**message, member: json.loads(own)})
+        client = next((each for each in self._clients if each.connection == connection), None)
+        if client is None:
+            return self.unrouted.append(message)
+        member = "for" if "for" in message else "id"
+        return client.socket.send(**{**message, member: json.loads(own)})
 
     def _tell_clients(self) -> None:
         if self.extension and self.hello:

@@ -12,7 +12,8 @@ from PIL import Image
 from proxied_browser import ProxiedBrowser
 from proxy_client import ProxyClient
 
-INVALID_PARAMS, NOT_YOURS, NOT_ALLOWED, METHOD_NOT_FOUND = -32602, -32016, -32014, -32601
+INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32600, -32601, -32602
+NOT_ALLOWED, NOT_YOURS = -32014, -32016
 FORM = """document.body.innerHTML = "<form><input id=name><button id=go>Go</button></form><p id=seen></p>";
 document.forms[0].onsubmit = (event) => (event.preventDefault(), seen.append("submitted "));
 go.onclick = ({ detail, isTrusted }) => seen.append(`${isTrusted ? detail : "untrusted"} `);
@@ -106,6 +107,16 @@ def test_a_client_uses_its_own_tabs_and_handed_over_ones_and_no_others(
         rules = [{"session": another.connection, "deny": ["http://localhost:*"]}]
         assert client.rejection("browser/siteRules", sessions=rules)["code"] == NOT_YOURS
         another.request("closeTab")
+
+
+def test_a_request_that_names_no_connection_is_rejected(proxied: ProxiedBrowser) -> None:
+    proxy = proxied.proxy
+    for request_id in ("7", ":7"):
+        proxy.unrouted.clear()
+        proxy.until_connected().send(id=request_id, method="createTab", params={})
+        proxy.until(lambda: proxy.unrouted)
+        assert proxy.unrouted[0]["id"] == request_id
+        assert proxy.unrouted[0]["error"]["code"] == INVALID_REQUEST
 
 
 def test_the_tabs_of_a_client_that_has_gone_are_released_at_once(proxied: ProxiedBrowser) -> None:

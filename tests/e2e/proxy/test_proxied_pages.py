@@ -34,6 +34,24 @@ def test_a_tool_is_listed_called_reports_its_progress_and_is_cancelled(proxied: 
         page.wait_until("window.cancelled === 1")
 
 
+def test_a_page_asks_the_client_of_its_call_and_gets_the_answer(proxied: ProxiedBrowser) -> None:
+    with (
+        proxied.page("requests.html"),
+        proxied.client(wire=True) as client,
+        proxied.client(wire=True) as another,
+    ):
+        number = client.begin(
+            "browser/executeTool", **client.until_offered("order"), toolName="order", args={}
+        )
+        client.until(lambda: client.params_of("browser/elicitConfirmation"))
+        (asked,) = [each for each in client.notifications if each["method"] == "browser/elicitConfirmation"]
+        assert asked["for"] == number
+        client.send(id=asked["id"], result={"action": "decline"})
+        assert "decline" in text_of(client.response_to(number)["result"])
+        another.request("getTabs")
+        assert not another.params_of("browser/elicitConfirmation")
+
+
 def test_each_client_has_a_row_in_the_popup_and_is_paused_there(proxied: ProxiedBrowser) -> None:
     with (
         proxied.page("tabserver.html"),
