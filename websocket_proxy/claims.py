@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -24,38 +23,13 @@ from websocket_proxy.key_set import (
     VerificationKey,
     normalize_algorithm,
 )
+from websocket_proxy.protocol import RejectionReason, Role
 
 MAX_TOKEN_BYTES = 8 * 1024
 SKEW_S = 30.0
 """Seconds that the clock of an issuer may differ from ours."""
 MAX_ID_CHARS = 256
 _MAX_TIME = 2**53
-
-
-class Role(StrEnum):
-    """Role of a socket; the value is the scope that a token needs for it."""
-
-    EXTENSION = "mcpb:extension"
-    CLIENT = "mcpb:client"
-
-
-class RejectionReason(StrEnum):
-    """RejectionReason for which a token is rejected, as the protocol names it."""
-
-    MALFORMED = "malformed"
-    SIGNATURE = "signature"
-    ALGORITHM = "algorithm"
-    UNKNOWN_KEY = "unknown-key"
-    ISSUER = "issuer"
-    AUDIENCE = "audience"
-    EXPIRED = "expired"
-    NOT_YET_VALID = "not-yet-valid"
-    USER = "user"
-    SCOPE = "scope"
-    CONNECTION_URL = "connection-url"
-    REVOKED = "revoked"
-    MISSING = "missing"
-    ANOTHER_USER = "another-user"
 
 
 class TokenRejected(Exception):  # noqa: N818  (an outcome of the check, not a fault of the program)

@@ -15,8 +15,8 @@ from http import HTTPStatus
 
 import msgspec
 
-from websocket_proxy.claims import Role
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError
+from websocket_proxy.protocol import Role
 
 CODE_S = 600
 """Seconds that the user has to approve."""

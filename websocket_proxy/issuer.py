@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from websocket_proxy.claims import Identity, IssuerRules, Role
+from websocket_proxy.claims import Identity, IssuerRules
 from websocket_proxy.device_grant import RandomBytes, SignIn, SignIns
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError, TokenResponse
+from websocket_proxy.protocol import Role
 from websocket_proxy.signing_keys import SigningKey
 
 ACCESS_S = 3600

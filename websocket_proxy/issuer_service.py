@@ -11,11 +11,11 @@ from http import HTTPStatus
 import trio
 
 from native_host.system.private_files import PrivateFileError
-from websocket_proxy.claims import Role
 from websocket_proxy.device_grant import Decision, SignIn
 from websocket_proxy.issuer import HomeIssuer, TokenFamily, TokenReusedError
 from websocket_proxy.keys import FixedKeys
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError, TokenResponse
+from websocket_proxy.protocol import Role
 from websocket_proxy.token_store import TokenStore
 from websocket_proxy.token_verifier import TrustedIssuer
 

@@ -15,10 +15,10 @@ from http_serving.error_responses import RequestRejected
 from http_serving.plain_routes import PlainRequest, PlainResponse, PlainRoute
 from native_host.protocol.untrusted_text import is_single_line, single_line
 from native_host.system.program_name import NAMES
-from websocket_proxy.claims import Role
 from websocket_proxy.device_grant import CODE_S
 from websocket_proxy.issuer_service import IssuerService
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError, TokenResponse
+from websocket_proxy.protocol import Role
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 REFRESH_GRANT = "refresh_token"

@@ -28,9 +28,10 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from native_host.protocol.untrusted_text import is_single_line
 from native_host.system.private_files import PrivateFileError, read_secret
-from websocket_proxy.claims import MAX_ID_CHARS, Role
+from websocket_proxy.claims import MAX_ID_CHARS
 from websocket_proxy.key_set import SECRET_ALGORITHM, KeySet, KeySetError, VerificationKey, parse_secret
 from websocket_proxy.keys import resolve_links
+from websocket_proxy.protocol import Role
 
 MAX_TTL_S = 366 * 24 * 3600.0
 _MAX_KEY_BYTES = 64 * 1024

@@ -18,8 +18,6 @@ import trio
 from websocket_proxy.claims import (
     Identity,
     IssuerRules,
-    RejectionReason,
-    Role,
     TokenRejected,
     read_token,
     reject_issuer,
@@ -36,6 +34,7 @@ from websocket_proxy.key_set import (
     parse_secret,
 )
 from websocket_proxy.keys import FileKeys, KeySource, KeyState, UrlKeys
+from websocket_proxy.protocol import RejectionReason, Role
 
 _KEY_MEMBERS = ("key_file", "jwks_file", "jwks_url", "secret_file")
 

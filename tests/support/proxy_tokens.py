@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from websocket_proxy.claims import IssuerRules, RejectionReason
+from websocket_proxy.claims import IssuerRules
+from websocket_proxy.protocol import RejectionReason
 
 NOW = 1_800_000_000.0
 ISSUER = "https://login.example"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
-from websocket_proxy.claims import Role
 from websocket_proxy.issuer_service import IssuerService
+from websocket_proxy.protocol import Role
 from websocket_proxy.token_store import open_store
 
 URL = "http://localhost:8765"
@@ -17,7 +17,7 @@ SIGN_IN_AND_REFRESH = """
 import sys
 from pathlib import Path
 import trio
-from websocket_proxy.claims import Role
+from websocket_proxy.protocol import Role
 from websocket_proxy.issuer_service import IssuerService
 from websocket_proxy.token_store import open_store
 

@@ -22,9 +22,10 @@ from trio.testing import MockClock
 from certificates import make_certificate
 from http_frontend import serving_app, until
 from proxy_tokens import AUDIENCE, CLIENT_URL, ISSUER, NOW, RULES, SECRET, hmac_token, issuer_key, jwks, token
-from websocket_proxy.claims import RejectionReason, Role, TokenRejected
+from websocket_proxy.claims import TokenRejected
 from websocket_proxy.key_set import KeyLookupError, KeySetError, LookupFault, parse_jwks, parse_pem
 from websocket_proxy.keys import FileKeys, UrlKeys
+from websocket_proxy.protocol import RejectionReason, Role
 from websocket_proxy.token_verifier import (
     IssuerError,
     IssuerSettings,

@@ -22,10 +22,11 @@ from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import draft_of
 from proxy_tokens import NOW
 from raw_http import asked, head
-from websocket_proxy.claims import RejectionReason, Role, TokenRejected
+from websocket_proxy.claims import TokenRejected
 from websocket_proxy.device_grant import TooManyCodesError, UnknownCodeError
 from websocket_proxy.issuer_service import IssuerService
 from websocket_proxy.oauth_endpoints import DEVICE_GRANT, oauth_error_body, oauth_routes
+from websocket_proxy.protocol import RejectionReason, Role
 from websocket_proxy.token_store import open_store
 from websocket_proxy.token_verifier import TokenVerifier
 

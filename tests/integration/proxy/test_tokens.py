@@ -23,8 +23,9 @@ from proxy_tokens import (
     rejected_tokens,
     token,
 )
-from websocket_proxy.claims import Role, TokenRejected
+from websocket_proxy.claims import TokenRejected
 from websocket_proxy.keys import UrlKeys
+from websocket_proxy.protocol import Role
 from websocket_proxy.token_verifier import TokenVerifier, TrustedIssuer
 
 

@@ -27,8 +27,6 @@ from websocket_proxy.claims import (
     MAX_TOKEN_BYTES,
     Identity,
     IssuerRules,
-    RejectionReason,
-    Role,
     TokenRejected,
     normalize_address,
     read_token,
@@ -36,6 +34,7 @@ from websocket_proxy.claims import (
     verify_token,
 )
 from websocket_proxy.key_set import KeyLookupError, KeySet, parse_jwks, parse_secret
+from websocket_proxy.protocol import RejectionReason, Role
 
 KEYS = parse_jwks(jwks(issuer_key().jwk()))
 ADDRESSES = {Role.EXTENSION: [EXTENSION_URL], Role.CLIENT: [CLIENT_URL]}

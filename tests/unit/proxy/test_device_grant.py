@@ -8,7 +8,6 @@ from http import HTTPStatus
 import pytest
 
 from proxy_tokens import NOW
-from websocket_proxy.claims import Role
 from websocket_proxy.device_grant import (
     LETTERS,
     Decision,
@@ -18,6 +17,7 @@ from websocket_proxy.device_grant import (
     UnknownCodeError,
 )
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError
+from websocket_proxy.protocol import Role
 
 WRONG = "BBBB-BBBB"
 

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from proxy_tokens import NOW
-from websocket_proxy.claims import Identity, Role, read_token, verify_token
+from websocket_proxy.claims import Identity, read_token, verify_token
 from websocket_proxy.device_grant import Decision, SignIn
 from websocket_proxy.issuer import HomeIssuer, HomeKey, TokenFamily, TokenReusedError
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError, TokenResponse
+from websocket_proxy.protocol import Role
 from websocket_proxy.signing_keys import generate_key
 
 URL = "http://localhost:8765"

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from proxy_tokens import AUDIENCE, CLIENT_URL, ISSUER, NOW, RULES, SECRET
-from websocket_proxy.claims import Role, read_token, verify_token
+from websocket_proxy.claims import read_token, verify_token
+from websocket_proxy.protocol import Role
 from websocket_proxy.signing_keys import (
     SigningKey,
     SigningKeyError,

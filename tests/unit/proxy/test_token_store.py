@@ -10,8 +10,8 @@ import pytest
 from native_host.system.home_layout import StateLayout
 from native_host.system.private_files import PrivateFileError, draft_of
 from proxy_tokens import NOW
-from websocket_proxy.claims import Role
 from websocket_proxy.issuer import TokenFamily
+from websocket_proxy.protocol import Role
 from websocket_proxy.token_store import open_store, read_home_key
 
 FAMILY = TokenFamily(
