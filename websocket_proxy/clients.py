@@ -84,6 +84,9 @@ class ExtensionConnection(Protocol):
 class ClientDirectory(Protocol):
     """Extensions that a client may reach. Each request is answered by a callback, at once or later."""
 
+    is_draining: bool
+    """The node shuts down: requests in flight may finish, and no further ones begin."""
+
     def admit_client(self, client: Client) -> bool:
         """Add an authenticated client; return whether its user may have another one."""
 
@@ -160,10 +163,10 @@ class Client(Peer):
         """Reject a token that the socket has verified."""
         self._take(self._handshake.on_rejected(rejection), now_s)
 
-    def on_closed(self) -> None:
-        """Release everything: the socket is gone."""
+    def on_closed(self, reason: DisconnectReason = DisconnectReason.CLIENT_CLOSED) -> None:
+        """Release everything: the socket is gone. `reason` is for its extension."""
         if not self.is_closed:
-            self._release(is_answered=False)
+            self._release(is_answered=False, reason=reason)
             self.is_closed = True
 
     def announce_shutdown(self) -> None:
@@ -281,6 +284,8 @@ class Client(Peer):
             self._reject(raw_id, Code.METHOD_NOT_FOUND, text, now_s)
         elif self._connection is None:
             self._fail(raw_id, ProxyCode.SERVER_ERROR, "Not connected to an extension")
+        elif self._directory.is_draining:
+            self._fail(raw_id, Code.GONE, "the WebSocket proxy shuts down: send the request to its successor")
         elif not message.is_for(self._connection.connection_id):
             text = "connectionId: it is not the id of this socket's connection"
             self._reject(raw_id, Code.INVALID_PARAMS, text, now_s)
@@ -389,8 +394,10 @@ class Client(Peer):
         self._release(is_answered=True)
         self.is_closed = True
 
-    def _release(self, *, is_answered: bool) -> None:
-        self._leave(DisconnectReason.CLIENT_CLOSED, is_answered=is_answered)
+    def _release(
+        self, *, is_answered: bool, reason: DisconnectReason = DisconnectReason.CLIENT_CLOSED
+    ) -> None:
+        self._leave(reason, is_answered=is_answered)
         self._directory.remove_client(self)
 
     def _leave(self, reason: DisconnectReason, *, is_answered: bool) -> None:

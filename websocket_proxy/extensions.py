@@ -70,7 +70,7 @@ class Extension(Peer):
         now_s: float,
         *,
         origin: str = "",
-        direct_user_id: str = "",
+        direct_user: VerifiedToken | None = None,
     ) -> None:
         """Begin the opening.
 
@@ -80,14 +80,14 @@ class Extension(Peer):
             context: parts of the node.
             now_s: the time.
             origin: `Origin` of the WebSocket request.
-            direct_user_id: user of an extension that connects without a token, in blueprint's free mode.
+            direct_user: user of an extension that connects without a token, in blueprint's free mode.
         """
         super().__init__(socket, context)
         self.name = ""
         self._socket = socket
         self._directory = directory
         self._origin = origin
-        self._handshake = ExtensionHandshake(context.limits, now_s, direct_user_id=direct_user_id)
+        self._handshake = ExtensionHandshake(context.limits, now_s, direct_user=direct_user)
         self._router = MessageRouter(_make_hello(context), _make_options(context))
         self._router.largest_bytes = context.limits.message_bytes
         self._connections: dict[str, Connection] = {}
@@ -387,7 +387,8 @@ class Extension(Peer):
             CloseCode.GOING_AWAY: DisconnectReason.SHUTDOWN,
             CloseCode.REPLACED: DisconnectReason.EXTENSION_REPLACED,
         }
-        self._release(now_s, reasons.get(code, DisconnectReason.EXTENSION_CLOSED), ())
+        reason = reasons.get(code, DisconnectReason.EXTENSION_CLOSED)
+        self._release(now_s, reason, self._socket.withdraw())
 
     def _release(self, now_s: float, reason: DisconnectReason, unwritten: Collection[str]) -> None:
         self.is_closed = True

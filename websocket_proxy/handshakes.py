@@ -158,16 +158,16 @@ class _Opening:
 class ExtensionHandshake(_Opening):
     """Opening of an extension, which is asked for its credentials, and asked again before they expire."""
 
-    def __init__(self, limits: Limits, now_s: float, *, direct_user_id: str = "") -> None:
+    def __init__(self, limits: Limits, now_s: float, *, direct_user: VerifiedToken | None = None) -> None:
         """Begin.
 
         Args:
             limits: limits of the node.
             now_s: the time.
-            direct_user_id: user of the extension if it connected without a token, in blueprint's free mode.
+            direct_user: user of the extension if it connected without a token, in blueprint's free mode.
         """
         super().__init__(limits, now_s)
-        self._direct_user_id = direct_user_id
+        self._direct_user = direct_user
         self._asked = 0
         """Number of the latest `authenticate`."""
         self._is_asked = False
@@ -182,7 +182,7 @@ class ExtensionHandshake(_Opening):
 
     def begin(self) -> list[Step]:
         """Ask for credentials; wait for the first message in blueprint's free mode."""
-        return [] if self._direct_user_id else self._ask()
+        return [] if self._direct_user else self._ask()
 
     def on_message(self, body: bytes) -> list[Step]:
         """Handle a message before the extension is admitted."""
@@ -190,8 +190,8 @@ class ExtensionHandshake(_Opening):
             return []
         if steps := self._count(body):
             return steps
-        if self._direct_user_id:
-            return self._open_direct(body)
+        if self._direct_user:
+            return self._open_direct(self._direct_user, body)
         try:
             message = decode_extension(body)
         except UndecodableError as error:
@@ -256,12 +256,12 @@ class ExtensionHandshake(_Opening):
         # A signed-in extension without a new token has until the end of the old one.
         return self._reject(Rejection(RejectionReason.MISSING, "")) if self._token is None else []
 
-    def _open_direct(self, body: bytes) -> list[Step]:
+    def _open_direct(self, user: VerifiedToken, body: bytes) -> list[Step]:
         handshake = read_direct_handshake(body)
         if handshake is None:
             return self._close("Not authenticated")
-        self._token = VerifiedToken(self._direct_user_id, math.inf)
-        return [AdmitExtension(self._token, Credentials(name=handshake.browser))]
+        self._token = user
+        return [AdmitExtension(user, Credentials(name=handshake.browser))]
 
 
 class ClientHandshake(_Opening):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
@@ -84,6 +84,12 @@ class ExtensionSocket(PeerSocket, Protocol):
     def ping(self) -> None:
         """Send a ping, then call `on_pong` when its pong arrives."""
 
+    def withdraw(self) -> Collection[str]:
+        """Withdraw the messages that were taken out of the outbox and of which no byte is written.
+
+        Return their keys.
+        """
+
 
 class ClientSocket(PeerSocket, Protocol):
     """WebSocket of a client."""
@@ -106,6 +112,8 @@ class Peer(abc.ABC):
         """Id of the user, for display; empty: not authenticated."""
         self.owner = ""
         """Key of the user; empty: not authenticated."""
+        self.address = ""
+        """IP address, for the audit log."""
         self._peer_socket = socket
         self._context = context
         self._is_waiting = False

@@ -13,6 +13,7 @@ from native_host.protocol.rate_limit import RateLimiter
 from websocket_proxy import protocol
 from websocket_proxy.clients import Client, RequestRates
 from websocket_proxy.extensions import Extension
+from websocket_proxy.handshakes import VerifiedToken
 from websocket_proxy.peer import ClientSocket, ExtensionSocket, NodeContext
 from websocket_proxy.protocol import CloseCode, ListedExtension
 
@@ -42,6 +43,8 @@ class UserDirectory:
         self._context = context
         self._users: dict[str, _User] = {}
         """Users by the key `owner` of their tokens."""
+        self.is_draining = False
+        """The node shuts down: requests in flight may finish, and no further ones begin."""
         self._rates = RequestRates(
             RateLimiter(context.limits.requests_per_minute_per_client),
             RateLimiter(context.limits.requests_per_minute_per_user),
@@ -53,10 +56,15 @@ class UserDirectory:
         return len(self._users)
 
     def open_extension(
-        self, socket: ExtensionSocket, now_s: float, *, origin: str = "", direct_user_id: str = ""
+        self,
+        socket: ExtensionSocket,
+        now_s: float,
+        *,
+        origin: str = "",
+        direct_user: VerifiedToken | None = None,
     ) -> Extension:
         """Begin the opening of an extension. See `Extension` for the arguments."""
-        return Extension(socket, self, self._context, now_s, origin=origin, direct_user_id=direct_user_id)
+        return Extension(socket, self, self._context, now_s, origin=origin, direct_user=direct_user)
 
     def open_client(self, socket: ClientSocket, now_s: float) -> Client:
         """Begin the opening of a client."""

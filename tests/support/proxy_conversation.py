@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from typing import Any, Generic, TypeVar
 
 from native_host.protocol.announcements import AnnouncementMeta
@@ -35,6 +36,8 @@ class RecordingSocket:
         self.pings = 0
         self.wakes = 0
         self.resumed = 0
+        self.unwritten: list[str] = []
+        """Keys of messages that were taken out of the outbox, and not written."""
 
     def put(self, parts: tuple[bytes, ...], meta: AnnouncementMeta | None = None) -> None:
         body = b"".join(map(bytes, parts))
@@ -57,6 +60,10 @@ class RecordingSocket:
 
     def ping(self) -> None:
         self.pings += 1
+
+    def withdraw(self) -> list[str]:
+        withdrawn, self.unwritten = self.unwritten, []
+        return withdrawn
 
 
 AnyPeer = TypeVar("AnyPeer", Extension, Client)
@@ -102,10 +109,13 @@ class _Talker(Generic[AnyPeer]):
 class ProxyExtension(_Talker[Extension]):
     """An extension at the proxy."""
 
-    def __init__(self, proxy: ProxyConversation, *, origin: str = "", direct_user_id: str = "") -> None:
+    def __init__(self, proxy: ProxyConversation, *, origin: str = "", direct_user: str = "") -> None:
         super().__init__(proxy)
         self.peer = proxy.directory.open_extension(
-            self.socket, proxy.now_s, origin=origin, direct_user_id=direct_user_id
+            self.socket,
+            proxy.now_s,
+            origin=origin,
+            direct_user=VerifiedToken(direct_user, math.inf) if direct_user else None,
         )
 
     def sign_in(self, token: str, **credentials: Any) -> None:

@@ -432,7 +432,7 @@ def test_our_extension_of_another_wire_version_is_closed_with_the_reason(proxy: 
 
 
 def test_a_request_stays_open_as_long_as_its_extension_needs(proxy: ProxyConversation) -> None:
-    extension = ProxyExtension(proxy, direct_user_id="alice")
+    extension = ProxyExtension(proxy, direct_user="alice")
     extension.say_raw(b'{"type":"handshake","browser":"Chrome","version":"1.9.20"}')
     client = connect(proxy, extension)
     client.say(id=1, method="subscribeCDP")
@@ -600,3 +600,30 @@ def test_the_node_is_woken_whenever_something_waits_for_the_extension(
         act()
         assert foreign.received()
         assert foreign.socket.wakes > wakes
+
+
+def test_an_extension_that_the_proxy_closes_has_not_received_what_is_not_written(
+    proxy: ProxyConversation, foreign: ProxyExtension
+) -> None:
+    client = connect(proxy, foreign)
+    for number in (1, 2, 3):
+        client.say(id=number, method="getTabs")
+    foreign.take()
+    _, unwritten, _ = foreign.take()
+    foreign.socket.unwritten = [unwritten]
+    foreign.peer.revoke(proxy.now_s)
+    handed = {answer["id"]: answer["error"]["data"]["handed"] for answer in client.received()[:3]}
+    assert handed == {1: True, 2: False, 3: False}
+
+
+def test_a_node_that_shuts_down_forwards_no_further_request(
+    proxy: ProxyConversation, foreign: ProxyExtension
+) -> None:
+    client = connect(proxy, foreign)
+    client.say(id=1, method="getTabs")
+    (request,) = foreign.received_requests()
+    proxy.directory.is_draining = True
+    (rejected,) = client.ask(2, "getTabs")
+    assert (rejected["error"]["code"], rejected["error"]["data"]["handed"]) == (-32010, False)
+    foreign.say(id=request["id"], result={})
+    assert [(answer["id"], answer["result"]) for answer in client.received()] == [(1, {})]

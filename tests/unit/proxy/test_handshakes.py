@@ -29,6 +29,7 @@ from websocket_proxy.limits import Limits
 from websocket_proxy.protocol import RejectionReason
 
 LIMITS = Limits()
+HOME = VerifiedToken("home", math.inf)
 EXPIRED = Rejection(RejectionReason.EXPIRED, "The token expired at 10:00: sign in again.")
 
 
@@ -233,16 +234,16 @@ def test_a_token_of_less_than_120_s_is_renewed_at_once_but_not_in_a_loop() -> No
 
 
 def test_on_the_direct_port_an_extension_introduces_itself_without_a_token() -> None:
-    handshake = ExtensionHandshake(LIMITS, 0, direct_user_id="home")
+    handshake = ExtensionHandshake(LIMITS, 0, direct_user=HOME)
     assert handshake.begin() == []
     (admit,) = handshake.on_message(b'{"type":"handshake","browser":"Chrome","version":"1.9.20"}')
     assert isinstance(admit, AdmitExtension)
-    assert (admit.token, admit.credentials.name) == (VerifiedToken("home", math.inf), "Chrome")
+    assert (admit.token, admit.credentials.name) == (HOME, "Chrome")
     assert handshake.next_timer_s == math.inf
 
 
 def test_any_other_first_message_closes_the_direct_port() -> None:
-    handshake = ExtensionHandshake(LIMITS, 0, direct_user_id="home")
+    handshake = ExtensionHandshake(LIMITS, 0, direct_user=HOME)
     handshake.begin()
     assert closed(handshake.on_message(CREDENTIALS)) == (1008, "Not authenticated")
 
@@ -479,8 +480,8 @@ def test_random_messages_and_times_raise_nothing_and_close_at_most_once(
     if kind == "client":
         steps = play(ClientHandshake(LIMITS, 0), events)
     else:
-        user_id = "home" if kind.startswith("direct") else ""
-        steps = play(ExtensionHandshake(LIMITS, 0, direct_user_id=user_id), events)
+        user = HOME if kind.startswith("direct") else None
+        steps = play(ExtensionHandshake(LIMITS, 0, direct_user=user), events)
     kinds = [type(step) for step in steps]
     assert Close not in kinds[:-1]
     assert kinds.count(AdmitExtension) + kinds.count(AdmitClient) <= 1
