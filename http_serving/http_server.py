@@ -55,8 +55,8 @@ class ConnectionLimits(NamedTuple):
 
     total: int = 2048
     """Connections at once. A further one ends the oldest idle one; without an idle one it is rejected."""
-    other_users: int = 512
-    """Connections at once that are not known to be this user's; at most a quarter of the total."""
+    other_users: int | None = 512
+    """Connections at once that are not known to be this user's, at most a quarter of the total; None: all."""
     opened_per_minute: int = 6000
     """New connections per address and minute. It is also the size of a burst."""
 
@@ -100,7 +100,9 @@ async def serve(
 class _Server:
     def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
         total = _raise_file_limit(options.limits.total)
-        others = min(options.limits.other_users, max(total // 4, 1))
+        others = options.limits.other_users
+        if others is not None:
+            others = min(others, max(total // 4, 1))
         self._limits = options.limits._replace(total=total, other_users=others)
         self._tls = options.tls
         self._pace = RateLimiter(self._limits.opened_per_minute)
@@ -168,7 +170,7 @@ class _Server:
         if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
             text = f"{limits.opened_per_minute} connections were opened in a minute: reuse connections"
             return _too_many(text, math.ceil(wait_s))
-        if peer.kind is not Kind.OURS:
+        if peer.kind is not Kind.OURS and limits.other_users is not None:
             others = [each for each in self._connections if each.peer.kind is not Kind.OURS]
             if len(others) >= limits.other_users and not _end_oldest_idle(others):
                 return _too_many(f"{limits.other_users} requests of other users are open: end one", _RETRY_S)

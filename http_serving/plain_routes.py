@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -56,8 +56,8 @@ class PlainResponse(NamedTuple):
 Handler = Callable[[PlainRequest], Awaitable[PlainResponse]]
 ErrorBody = Callable[[RequestRejected], Mapping[str, Any]]
 """Returns the JSON object that the client of a rejected request expects."""
-AddressOf = Callable[[Peer, Mapping[str, str]], str]
-"""Returns the IP address of a client; behind a proxy the headers may name it."""
+AddressOf = Callable[[Peer, Sequence[str]], str]
+"""Returns the IP address of a client; behind a proxy the values of X-Forwarded-For name it."""
 
 
 class PlainRoute(NamedTuple):
@@ -86,7 +86,7 @@ def json_rpc_error(rejection: RequestRejected) -> Mapping[str, Any]:
     return {"jsonrpc": "2.0", "id": None, "error": {"code": rejection.code, "message": rejection.message}}
 
 
-def peer_address(peer: Peer, _: Mapping[str, str]) -> str:
+def peer_address(peer: Peer, _: Sequence[str]) -> str:
     """Return the address at the other end of the connection."""
     return peer.address
 
@@ -156,7 +156,7 @@ class PlainRoutes:
         if request.method != route.method:
             raise method_not_allowed(request.method, path, [route.method, "OPTIONS"])
         form = await self._read_form(request) if route.method == "POST" else []
-        address = self._address_of(connection_of(request).peer, request.headers)
+        address = self._address_of(connection_of(request).peer, request.headers.getlist("x-forwarded-for"))
         has_query = bool(request.scope.get("query_string"))
         return await route.handle(PlainRequest(path, self._base_url(request), address, has_query, form))
 

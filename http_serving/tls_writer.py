@@ -17,9 +17,13 @@ _ENCRYPTED_BYTES = 64 * 1024
 _NOTHING = memoryview(b"")
 
 
-def open_writer(fd: int, tls: TlsChannel | None) -> MessageWriter:
-    """Return the writer of a connection with or without TLS."""
-    return MessageWriter(fd) if tls is None else TlsWriter(fd, tls)
+def _add_nothing() -> None:
+    pass
+
+
+def open_writer(fd: int, tls: TlsChannel | None, refill: Callable[[], None] = _add_nothing) -> MessageWriter:
+    """Return the writer of a connection with or without TLS. See `MessageWriter` for `refill`."""
+    return MessageWriter(fd, refill) if tls is None else TlsWriter(fd, tls, refill)
 
 
 class TlsWriter(MessageWriter):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 import trio
@@ -15,7 +16,7 @@ import trio
 from http_serving.tls import TlsChannel
 from http_serving.tls_writer import open_writer
 from http_serving.websocket_protocol import NO_CLOSE_FRAME, CloseFrame, WebSocketProtocol
-from native_host.ipc.send_queue import Outgoing
+from native_host.ipc.send_queue import Outgoing, SendQueue
 from native_host.protocol.framing import Part
 
 NORMAL_CLOSURE = 1000
@@ -41,14 +42,23 @@ class WebSocketStream:
         protocol: WebSocketProtocol,
         tls: TlsChannel | None = None,
         head: bytes = b"",
+        refill: Callable[[], None] = lambda: None,
     ) -> None:
-        """Continue a connection after its handshake. Send a head first, if there is one to be sent."""
+        """Continue a connection after its handshake.
+
+        Args:
+            stream: the connection.
+            protocol: its decoder and encoder.
+            tls: its channel, if there is one.
+            head: bytes to be sent first.
+            refill: is called whenever all is written, and may `put` more.
+        """
         self._stream = stream
         self._socket = stream.socket
         self._fd = stream.socket.fileno()
         self._tls = tls
         self._protocol = protocol
-        self._writer = open_writer(self._fd, tls)
+        self._writer = open_writer(self._fd, tls, refill)
         if head:
             self._writer.write(head)
         self._pong: Outgoing | None = None
@@ -184,9 +194,23 @@ class WebSocketStream:
 
     def put(self, *parts: Part) -> Outgoing:
         """Queue a text message, in parts of UTF-8, for the next `flush`. After the end it is dropped."""
-        if self._is_close_sent or self._has_ended:
+        if not self.accepts_messages:
             return Outgoing(parts)
         return self._writer.put(*self._protocol.encode_message(parts))
+
+    @property
+    def queue(self) -> SendQueue:
+        """Queued messages, for those who coalesce them. It accepts what `encode` returns, until the end."""
+        return self._writer.queue
+
+    def encode(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Return a text message as it is written."""
+        return self._protocol.encode_message(parts)
+
+    @property
+    def accepts_messages(self) -> bool:
+        """Return whether messages can still be sent."""
+        return not (self._is_close_sent or self._has_ended)
 
     def flush(self) -> None:
         """Send queued messages as far as the kernel takes them."""
@@ -195,6 +219,10 @@ class WebSocketStream:
     def withdraw(self, outgoing: Outgoing) -> bool:
         """Withdraw a message; return whether the other end receives no byte of it."""
         return self._writer.withdraw(outgoing)
+
+    def withdraw_all(self) -> None:
+        """Withdraw all messages of which no byte has been written."""
+        self._writer.withdraw_all()
 
     @property
     def waiting_bytes(self) -> int:
@@ -213,7 +241,7 @@ class WebSocketStream:
 
     def ping(self) -> None:
         """Send a ping: `last_pong_at` changes when its response comes."""
-        if not (self._is_close_sent or self._has_ended or self._protocol.has_ended):
+        if self.accepts_messages:
             self._writer.write(self._protocol.encode_ping(b""))
 
     def _send_pongs(self, pings: list[bytes]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from collections.abc import Callable
 from http import HTTPStatus
 
 import h11
@@ -26,10 +27,14 @@ _RESPONSE = (
 )
 
 
-def accept_websocket(request: UpgradeRequest, limits: WebSocketLimits = DEFAULT_LIMITS) -> WebSocketStream:
+def accept_websocket(
+    request: UpgradeRequest,
+    limits: WebSocketLimits = DEFAULT_LIMITS,
+    refill: Callable[[], None] = lambda: None,
+) -> WebSocketStream:
     """Accept a request. No offered extension or subprotocol is accepted, as RFC 6455 allows.
 
-    Run its `run`, and call its `finish` at the end.
+    Run its `run`, and call its `finish` at the end. See `WebSocketStream` for `refill`.
 
     Raises:
         RequestRejected: it is no valid opening handshake; no byte has been sent.
@@ -37,7 +42,9 @@ def accept_websocket(request: UpgradeRequest, limits: WebSocketLimits = DEFAULT_
     key = _check_request(request.head)
     protocol = WebSocketProtocol(is_client=False, limits=limits)
     protocol.feed(request.received)
-    return WebSocketStream(request.stream, protocol, request.tls, _RESPONSE % generate_accept_token(key))
+    return WebSocketStream(
+        request.stream, protocol, request.tls, _RESPONSE % generate_accept_token(key), refill
+    )
 
 
 def _check_request(head: h11.Request) -> bytes:

@@ -38,6 +38,8 @@ class VerifiedToken(NamedTuple):
     expires_at_s: float
     """End of the token, tolerance for clocks included; infinite: it does not end."""
     issuer: str = ""
+    tolerance_s: float = 0.0
+    """Part of `expires_at_s` that the token itself does not state."""
 
     @property
     def owner(self) -> str:
@@ -218,7 +220,8 @@ class ExtensionHandshake(_Opening):
         if rejection := self._renew(token):
             return self._reject(rejection)
         earliest_s = now_s if is_first else now_s + _REPEAT_S
-        self._ask_at_s = max(token.expires_at_s - self._limits.renewal_s, earliest_s)
+        expires_at_s = token.expires_at_s - token.tolerance_s
+        self._ask_at_s = max(expires_at_s - self._limits.renewal_s, earliest_s)
         return [AdmitExtension(token, self._credentials)] if is_first else []
 
     def on_rejected(self, rejection: Rejection) -> list[Step]:

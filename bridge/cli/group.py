@@ -27,6 +27,7 @@ _COMMANDS = {
     "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "prompt": ("bridge.cli.prompts:prompt", "Print the messages of the prompt NAME."),
     "prompts": ("bridge.cli.prompts:prompts", "List the prompts that MCP clients may get."),
+    "proxy": ("websocket_proxy.commands:proxy", "Connect browsers and MCP clients on different machines."),
     "read": ("bridge.cli.resources:read", "Read the resource URI, to stdout or a file."),
     "remote": ("bridge.cli.remote:remote", "Add, list, remove or test remote MCP servers."),
     "resources": ("bridge.cli.resources:resources", "List the resources that MCP clients may read."),

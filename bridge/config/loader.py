@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from bridge.config import toml_text
 from bridge.config.remote_settings import RemoteSettings, find_secret, is_server_name
 from bridge.config.restrictions import is_allowed
 from bridge.config.setting_error import SettingError
@@ -25,7 +24,7 @@ from bridge.config.settings import BrowserSettings, ChannelSettings, Config, Htt
 from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import PolicyRules, ToolRule
 from native_host.protocol.validation_errors import ProblemKind, describe_rule, explain
-from native_host.system import private_files
+from native_host.system import private_files, toml_text
 from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError, UnusableFileError
 
@@ -47,7 +46,7 @@ _ENTRIES: dict[str, type[msgspec.Struct]] = {
 """Arrays of tables."""
 _SHOWN_OF_REMOTE = {"name", "insecure", "watch", "timeout_s", "prefix", "enabled"}
 """Keys of `[[remote]]` whose values messages show; the others may have secrets."""
-_FILE_ONLY = {*_TABLES, "remote"}
+_FILE_ONLY = {*_TABLES, "remote", "proxy"}
 """Keys of the file that no variable `MCPB_<KEY>` replaces."""
 _REPLACED = {"http.close_tabs": "browser.close_tabs"}
 """Older keys, and the keys that replace them."""

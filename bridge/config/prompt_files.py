@@ -18,10 +18,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, field
 
-from bridge.config import toml_text
 from bridge.hub.primitives.own_prompt import PromptPart, Role
 from native_host.protocol.validation_errors import describe_problem
-from native_host.system import private_files
+from native_host.system import private_files, toml_text
 from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError, UnusableFileError
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from bridge.config import toml_text
 from bridge.config.loader import ConfigError, check_content, read_content
 from bridge.config.remote_settings import RemoteSettings
-from native_host.system import private_files
+from native_host.system import private_files, toml_text
 from native_host.system.home_layout import HomeLayout
 from native_host.system.private_files import PrivateFileError, lock_directory
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -216,6 +216,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     existing_channel: ChannelSettings = ChannelSettings()
     remote: tuple[RemoteSettings, ...] = ()
     """Remote MCP servers, in the order of the file."""
+    proxy: dict[str, Any] = {}
+    """Settings of the WebSocket proxy, which `mcpb proxy` reads and checks."""
 
     def __post_init__(self) -> None:
         check_servers(self.remote)

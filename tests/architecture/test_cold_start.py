@@ -44,7 +44,7 @@ bridge: app cli errors origins
 bridge.browser_tools: browser_resources builtin_prompts own_prompts provider tool_definitions
 bridge.cli: bridge group
 bridge.config: loader prompt_files reload remote_settings restrictions setting_error settings
-bridge.config: shortcuts_file toml_text
+bridge.config: shortcuts_file
 bridge.frontends: stdio
 bridge.hub: admission argument_validation audit_records cached_tools catalog catalog_entries
 bridge.hub: change_signal client_session meta_tools operation page_call page_tool policy providers
@@ -74,7 +74,7 @@ install: wrapper_repair
 native_host: platform_check
 native_host.ipc: endpoint send_queue streams
 native_host.protocol: announcements framing jsonrpc rate_limit untrusted_text validation_errors wire
-native_host.system: exhaustion home_layout malloc private_files problem
+native_host.system: exhaustion home_layout malloc private_files problem toml_text
 """
 """Modules of the product that a bridge may import until it has answered `initialize` and `tools/list`."""
 LISTENING = "subscriptions/listen"

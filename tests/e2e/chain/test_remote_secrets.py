@@ -24,7 +24,6 @@ from click.testing import CliRunner
 
 from authorization_server import QUOTE, SignInServers, sign_in_servers
 from bridge.cli.group import main
-from bridge.config.toml_text import format_value
 from bridge.links.oauth.login_file import LoginFile, RemoteLogin
 from bridge.links.remote_problem import Cause
 from bridge.state.remote_records import read_records
@@ -34,6 +33,7 @@ from http_frontend import CLOSES_EARLY
 from instructable_tools import TOOLS
 from native_host.protocol.wire import EXTENSION_ID
 from native_host.system.home_layout import HomeLayout
+from native_host.system.toml_text import format_value
 from offered_page import OfferedPage, open_offered_page
 from remote_servers import INSTRUCTABLE_STDIO, Instructable, RecordedRequest, instructable_server
 from secret_search import Evidence

@@ -21,13 +21,13 @@ from click.testing import CliRunner, Result
 from bridge.cli.group import main
 from bridge.config.loader import read_config
 from bridge.config.remote_settings import RemoteSettings
-from bridge.config.toml_text import format_value
 from bridge.state.server_record import ServeRecord, publish_record
 from certificates import Certified, make_certificate
 from full_chain import INSPECTOR, MCPB, Chain
 from http_frontend import CLOSES_EARLY
 from mcp_client import BridgeProcess, text_of
 from native_host.system.home_layout import HomeLayout
+from native_host.system.toml_text import format_value
 from remote_servers import EVERYTHING_STDIO, Instructable, everything_server, free_port, instructable_server
 
 pytestmark = CLOSES_EARLY

@@ -33,7 +33,6 @@ from bridge.app import new_session, open_hub, speak_mcp
 from bridge.cli.group import main
 from bridge.config.remote_settings import RemoteSettings
 from bridge.config.settings import Config
-from bridge.config.toml_text import format_value
 from bridge.links.configured_remote import make_options
 from bridge.links.oauth import login_tokens, oauth_http, oauth_login
 from bridge.links.oauth.login_file import LoginFile, RemoteLogin
@@ -43,6 +42,7 @@ from bridge.links.remote_mcp import open_remote
 from bridge.links.remote_problem import Cause, RemoteCallError, RemoteProblem
 from mcp_client import McpLines, speaking_with, text_of
 from native_host.system.private_files import PrivateFileError, draft_of, write_draft
+from native_host.system.toml_text import format_value
 
 # The HTTP client of the mcp package leaves its generators to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
