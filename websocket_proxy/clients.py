@@ -372,6 +372,7 @@ class Client(Peer):
             clean_name(client.version, ""),
             speaks_wire=handshake.wire == wire.WIRE_VERSION,
         )
+        self.name = self.profile.name
         if not self._directory.admit_client(self):
             text = f"{self._context.limits.clients_per_user} clients of this user are connected already"
             self._fail(raw_id, Code.RATE_LIMITED, text, _FULL_RETRY_MS)

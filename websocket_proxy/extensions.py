@@ -83,7 +83,6 @@ class Extension(Peer):
             direct_user: user of an extension that connects without a token, in blueprint's free mode.
         """
         super().__init__(socket, context)
-        self.name = ""
         self._socket = socket
         self._directory = directory
         self._origin = origin

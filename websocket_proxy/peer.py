@@ -111,7 +111,9 @@ class Peer(abc.ABC):
         self.user_id = ""
         """Id of the user, for display; empty: not authenticated."""
         self.owner = ""
-        """Key of the user; empty: not authenticated."""
+        """Key of the user among those of all issuers; empty: not authenticated."""
+        self.name = ""
+        """Name for users, which the peer claims."""
         self.address = ""
         """IP address, for the audit log."""
         self._peer_socket = socket

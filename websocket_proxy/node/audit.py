@@ -100,7 +100,9 @@ class Audit(Observer):
     def on_admitted(self, peer: Peer) -> None:
         """Note that an extension or a client is authenticated, and counts."""
         self._metrics.count("openings_total", peer.role)
-        _write("opened", role=peer.role, user=peer.user_id, **_name(peer), address=peer.address)
+        _write(
+            "opened", role=peer.role, user=peer.user_id, **_name(peer), name=peer.name, address=peer.address
+        )
 
     def on_closed(self, peer: Peer, code: int, reason: str) -> None:
         """Note the end of a socket; those that were not authenticated are only counted."""
