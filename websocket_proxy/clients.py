@@ -282,10 +282,10 @@ class Client(Peer):
         if protocol.is_reserved(message.method):
             text = f"{message.method[:100]} is no request of a client"
             self._reject(raw_id, Code.METHOD_NOT_FOUND, text, now_s)
-        elif self._connection is None:
-            self._fail(raw_id, ProxyCode.SERVER_ERROR, "Not connected to an extension")
         elif self._directory.is_draining:
             self._fail(raw_id, Code.GONE, "the WebSocket proxy shuts down: send the request to its successor")
+        elif self._connection is None:
+            self._fail(raw_id, ProxyCode.SERVER_ERROR, "Not connected to an extension")
         elif not message.is_for(self._connection.connection_id):
             text = "connectionId: it is not the id of this socket's connection"
             self._reject(raw_id, Code.INVALID_PARAMS, text, now_s)

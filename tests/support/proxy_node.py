@@ -180,6 +180,18 @@ class _ForeignPeer:
     async def send(self, **message: Any) -> None:
         await self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
+    async def try_send(self, **message: Any) -> bool:
+        """Send a message; return whether the connection is open."""
+        try:
+            await self.send(**message)
+        except ConnectionClosed:
+            return False
+        return True
+
+    def read(self, message: str | bytes) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(message)
+        return found
+
     async def receive(self) -> Any:
         with trio.fail_after(SOON_S):
             return json.loads(await self.socket.recv())
