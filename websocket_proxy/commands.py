@@ -108,7 +108,7 @@ def _print_next_steps(running: RunningProxy, settings: ProxySettings) -> None:
     if running.direct_url:
         lines.append(f"Without tokens, for this user's browsers: {running.direct_url}")
     if settings.behind_tls_proxy:
-        lines.append("Connections are encrypted by the server in front of it.")
+        lines.append(f"The server that encrypts forwards to {running.local_url}")
     with suppress(BrokenPipeError):  # the reader has gone
         click.echo("\n".join(lines))
         sys.stdout.flush()

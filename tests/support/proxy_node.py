@@ -89,10 +89,11 @@ class ProxyNode:
         self.log = log
         self.printed = printed
         self.options: dict[str, Any] = {**OPTIONS, "ssl": tls} if tls else {**OPTIONS}
-        found = re.search(r"(wss?://\S+:(\d+))/extension", printed)
-        assert found, printed
-        self.base = found[1]
-        self.port = int(found[2])
+        behind = re.search(r"forwards to http(\S+)", printed)
+        public = re.search(r"(wss?)(://\S+)/extension for", printed)
+        assert public, printed
+        self.base = f"ws{behind[1]}" if behind else public[1] + public[2]
+        self.port = int(self.base.rpartition(":")[2])
         admin = re.search(r"State: (\S+)/metrics", printed)
         assert admin
         self.admin_url = admin[1]
@@ -315,7 +316,7 @@ async def running_node(
     try:
         printed = ""
         with trio.fail_after(SOON_S):
-            while "State: " not in printed or not printed.endswith("\n"):
+            while "Ctrl-C" not in printed:  # all lines are written at once
                 received = await process.stdout.receive_some()
                 assert received, log.read_text()
                 printed += received.decode()

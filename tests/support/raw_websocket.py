@@ -28,6 +28,7 @@ class RawPeer:
         self.stream = stream
         self.protocol = protocol
         self._frames: list[Frame] = []
+        self._response: Response | None = None
 
     async def send(self, **message: Any) -> None:
         """Send a message of JSON-RPC."""
@@ -66,9 +67,17 @@ class RawPeer:
         for event in self.protocol.events_received():
             if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
                 self._frames.append(event)
-        with suppress(trio.BrokenResourceError):
+            elif isinstance(event, Response):
+                self._response = event
+        with suppress(trio.BrokenResourceError, trio.BusyResourceError):  # another task may be sending
             await self.flush()
         return bool(data)
+
+    async def receive_response_head(self) -> Response:
+        """Response to the opening handshake."""
+        while self._response is None:
+            assert await self._read() or self._response, "the connection has ended"
+        return self._response
 
     async def wait_code(self) -> int:
         """Code of the other end's close frame; 1006 if there was none."""
@@ -122,7 +131,8 @@ async def raw_opened(
     protocol = ClientProtocol(uri, max_size=None)
     request = protocol.connect()
     for name, value in (headers or {}).items():
-        del request.headers[name]
+        if name in request.headers:
+            del request.headers[name]
         request.headers[name] = value
     protocol.send_request(request)
     stream = await open_stream(uri.port, tls, buffer_bytes)
@@ -130,22 +140,7 @@ async def raw_opened(
         peer = RawPeer(stream, protocol)
         await peer.flush()
         with trio.fail_after(SOON_S):
-            response = await _read_response(peer)
+            response = await peer.receive_response_head()
         yield response, peer
     finally:
         await trio.aclose_forcefully(stream)
-
-
-async def _read_response(peer: RawPeer) -> Response:
-    """Read byte by byte, so that no byte of a frame is read."""
-    protocol = peer.protocol
-    while True:
-        data = await peer.stream.receive_some(4096 if peer.protocol.handshake_exc else 1)
-        if data:
-            protocol.receive_data(data)
-        else:
-            protocol.receive_eof()
-        for event in protocol.events_received():
-            if isinstance(event, Response):
-                return event
-        assert data or protocol.handshake_exc, "the connection has ended"

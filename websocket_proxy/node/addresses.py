@@ -60,7 +60,8 @@ def check_settings(settings: ProxySettings) -> None:
         )
     if settings.direct_port and not settings.has_home_issuer:
         raise StartError(
-            "direct_port needs the home issuer, whose user its extensions have: remove one of both."
+            "direct_port needs the home issuer, because its extensions belong to the home user: add "
+            "home_issuer = true below [proxy], or remove direct_port."
         )
 
 

@@ -105,6 +105,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     version: str
     url: str
+    local_url: str
+    """URL of its own port on this machine."""
     extension_url: str
     client_url: str
     admin_url: str

@@ -22,6 +22,8 @@ class RunningProxy(NamedTuple):
 
     url: str
     """URL for users, without a slash at the end."""
+    local_url: str
+    """URL of its own port on this machine."""
     extension_url: str
     client_url: str
     admin_url: str
@@ -109,6 +111,7 @@ class AdminCommands:
             pid=os.getpid(),
             version=__version__,
             url=addresses.url,
+            local_url=addresses.local_url,
             extension_url=addresses.extension_url,
             client_url=addresses.client_url,
             admin_url=addresses.admin_url,

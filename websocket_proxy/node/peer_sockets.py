@@ -38,6 +38,8 @@ _SLOWEST_BYTES_PER_S = 256 * KIB
 """A peer with a full queue that reads slower is closed."""
 _PONG_POLL_S = 0.05
 """Seconds between two looks for the pong of an extension whose id another one claims."""
+_DROP_S = 1.0
+"""Seconds that a peer that reads too slowly has to read the close frame."""
 _SLOW = "Reads too slowly"
 
 _log = logging.getLogger(__name__)
@@ -189,6 +191,7 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
 
     def drop(self, now_s: float) -> None:
         """Close the socket of a peer that reads too slowly; withdraw what is queued."""
+        self.close_s = _DROP_S
         self.peer.close(CloseCode.POLICY_VIOLATION, _SLOW, now_s)
         self.stream.withdraw_all()
 

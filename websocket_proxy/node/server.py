@@ -131,6 +131,7 @@ class _Process:
         direct = f"ws://127.0.0.1:{settings.direct_port}{protocol.EXTENSION_PATH}"
         return RunningProxy(
             url=self._address.url,
+            local_url=local_url(settings.host, _port_of(resources.public), settings.scheme).rstrip("/"),
             extension_url=endpoints[Role.EXTENSION][0],
             client_url=endpoints[Role.CLIENT][0],
             admin_url=local_url(settings.admin_host, _port_of(resources.admin)).rstrip("/"),
