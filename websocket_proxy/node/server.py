@@ -140,6 +140,7 @@ class _Process:
         )
 
     def _revoke(self, family: str) -> None:
+        self._audit.on_event("revoked", session=family)
         self._node.revoke(family)
 
     async def run(self, on_ready: Callable[[RunningProxy], None]) -> None:

@@ -1,0 +1,86 @@
+"""Sign-in at a running node: from the first request to sockets that close when the user revokes it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from native_host.system.home_layout import HomeLayout
+from proxy_node import SOON_S, ProxyNode, run_in_thread, running_node
+from websocket_proxy.node.admin import AdminError, DecideSignIn, NodeClient, WaitingSignIn
+from websocket_proxy.oauth_endpoints import DEVICE_GRANT
+
+ORIGIN = "chrome-extension://abcdefghijklmnopabcdefghijklmnop"
+
+
+async def begin(http: httpx2.AsyncClient, role: str) -> dict[str, Any]:
+    form = {"client_id": "popup", "client_name": "Chrome on a laptop", "scope": f"mcpb:{role}"}
+    found: dict[str, Any] = (await http.post("/device_authorization", data=form)).json()
+    return found
+
+
+async def poll(http: httpx2.AsyncClient, started: dict[str, Any]) -> dict[str, Any]:
+    form = {"grant_type": DEVICE_GRANT, "device_code": started["device_code"], "client_id": "popup"}
+    found: dict[str, Any] = (await http.post("/token", data=form)).json()
+    return found
+
+
+async def approve(home: Path, code: str, *, is_approved: bool = True) -> None:
+    """Send what the command sends."""
+    client = NodeClient(HomeLayout(home).state.path)
+    found = await client.ask(DecideSignIn(code, is_approved), WaitingSignIn)
+    assert found.client_name == "Chrome on a laptop"
+
+
+def open_client(node: ProxyNode) -> httpx2.AsyncClient:
+    url = node.base.replace("ws", "http", 1)
+    return httpx2.AsyncClient(base_url=url, headers={"Origin": ORIGIN}, timeout=SOON_S, trust_env=False)
+
+
+async def test_a_browser_and_a_client_sign_in_meet_and_are_revoked(mcpb_home: Path) -> None:
+    async with running_node(mcpb_home) as node, open_client(node) as http:
+        resource = (await http.get("/.well-known/oauth-protected-resource")).json()
+        assert resource["authorization_servers"] == [node.base.replace("ws", "http", 1)]
+        of_browser, of_client = await begin(http, "extension"), await begin(http, "client")
+        assert "Chrome on a laptop" in await run_in_thread("approve", of_browser["user_code"])
+        await approve(mcpb_home, of_client["user_code"])
+        browser, program = [
+            str((await poll(http, started))["access_token"]) for started in (of_browser, of_client)
+        ]
+        async with node.extension(browser) as extension, node.client(program) as client:
+            await client.connect(extension)
+            assert (await client.ask("getTabs"))["result"] == {"method": "getTabs"}
+            sessions = json.loads(await run_in_thread("sessions", "--json"))
+            assert [(each["role"], each["sockets"]) for each in sessions] == [
+                ("mcpb:extension", 1),
+                ("mcpb:client", 1),
+            ]
+            await run_in_thread("revoke", sessions[0]["id"][:8])
+            assert await extension.until_closed() == (1008, "Invalid token: revoked")
+            assert client.socket.close_code is None
+        (log,) = [line for line in await node.until_event("closed", 2) if line["role"] == "mcpb:extension"]
+        assert (log["code"], log["reason"]) == (1008, "Invalid token: revoked")
+        (revoked,) = node.events("revoked")
+        assert seconds_between(revoked, log) < 1
+        await deny_and_guess(mcpb_home, http)
+        written = node.log.read_text()
+        assert not [each for each in (browser, program) if each.split(".")[1][:40] in written]
+
+
+async def deny_and_guess(mcpb_home: Path, http: httpx2.AsyncClient) -> None:
+    started = await begin(http, "client")
+    assert (await poll(http, started))["error"] == "authorization_pending"
+    await approve(mcpb_home, started["user_code"], is_approved=False)
+    assert (await poll(http, started))["error"] == "access_denied"
+    with pytest.raises(AdminError):
+        await approve(mcpb_home, "BCDF-GHJK")
+
+
+def seconds_between(first: dict[str, Any], second: dict[str, Any]) -> float:
+    begin, end = (datetime.fromisoformat(line["time"]) for line in (first, second))
+    return (end - begin).total_seconds()
