@@ -106,7 +106,7 @@ RESTRICTED = {
     "hypercorn": ["http_serving", "bridge/frontends/http"],
     "h11": ["http_serving", "bridge/frontends/http"],
     "wsproto": ["http_serving"],
-    "click": ["bridge/cli", "install/cli.py"],
+    "click": ["bridge/cli", "install/cli.py", "websocket_proxy/commands.py"],
     "jwt": ["websocket_proxy"],
     "cryptography": ["websocket_proxy"],
 }

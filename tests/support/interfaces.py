@@ -57,6 +57,7 @@ from json_shapes import format_json, inline_references, remove_wording
 from native_host.protocol import wire
 from native_host.protocol.schema import schema as make_wire_schema
 from source_trees import PRODUCT, ROOT, find_files, parse
+from websocket_proxy.node.settings import ProxySettings
 
 RECORDED = ROOT / "tests/data/interfaces.json"
 
@@ -153,6 +154,7 @@ def collect_configuration(_home: Path) -> dict[str, Any]:
     )
     return {
         "config.toml": _make_schema(Config),
+        "config.toml [proxy]": _make_schema(ProxySettings),
         "shortcuts.toml [[shortcut]]": _make_schema(Shortcut),
         "browsers.toml [[browser]]": _make_schema(Browser),
         "approvals.json": {"approval": _make_schema(Approval), "words": sorted(WORDS)},

@@ -1,4 +1,4 @@
-"""Checks of a request before it becomes a WebSocket: path, Host, Origin and limits of sockets. Sans-IO.
+"""Checks of a request before it becomes a WebSocket: path, Host, Origin and limits of sockets.
 
 A rejection is an HTTP response. Rules: docs/PROXY_PROTOCOL.md, "Endpoints".
 """
@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 
-import h11
-
 from http_serving.error_responses import RequestRejected
 from http_serving.host_header import ServerNames, is_address, is_loopback
+from http_serving.http_connection import UpgradeRequest
 from http_serving.peer_credentials import Peer
 from http_serving.plain_routes import OriginRule
 from websocket_proxy import protocol
@@ -61,7 +60,7 @@ class SocketCounts:
         """Check that there is room for another socket.
 
         Raises:
-            RequestRejected: there is none (429 or 503, with Retry-After).
+            RequestRejected: a limit is reached (429 or 503, with Retry-After).
         """
         limits = self._limits
         if self.total >= limits.sockets:
@@ -121,23 +120,24 @@ class Admission:
         }
         self._has_client_origins = bool(client_origins)
 
-    def check(self, head: h11.Request, local_address: str) -> tuple[Role, str]:
+    def check(self, request: UpgradeRequest) -> tuple[Role, str]:
         """Return the role of a request for a WebSocket, and its Origin; empty if it has none.
 
         Raises:
             RequestRejected: it is rejected (403, 404 or 421).
         """
-        path = head.target.decode("latin-1").partition("?")[0]
+        path = request.head.target.decode("latin-1").partition("?")[0]
         role = _ROLES.get(path)
         if role is None:
             raise RequestRejected(
                 HTTPStatus.NOT_FOUND, f"{path[:100]} does not exist: use {' or '.join(_ROLES)}"
             )
-        hosts = values_of(head, b"host")
+        local_address = str(request.stream.socket.getsockname()[0])
+        hosts = values_of(request, b"host")
         if len(hosts) != 1 or not self._names.has_name_in(hosts[0], local_address, is_over_unix=False):
             text = "the Host header does not name this proxy: add its name to allowed_hosts below [proxy]"
             raise RequestRejected(HTTPStatus.MISDIRECTED_REQUEST, text)
-        origins = values_of(head, b"origin")
+        origins = values_of(request, b"origin")
         origin = ", ".join(origins)
         if origins and not self._is_allowed(role, origin):
             raise RequestRejected(HTTPStatus.FORBIDDEN, f"this Origin may not connect to {path}")
@@ -149,9 +149,9 @@ class Admission:
         return self._origins[role].is_allowed(origin)
 
 
-def values_of(head: h11.Request, name: bytes) -> list[str]:
+def values_of(request: UpgradeRequest, name: bytes) -> list[str]:
     """Return the values of a header, in order."""
-    return [value.decode("latin-1") for each, value in head.headers if each == name]
+    return [value.decode("latin-1") for each, value in request.head.headers if each == name]
 
 
 def shutting_down() -> RequestRejected:

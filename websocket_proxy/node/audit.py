@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -24,6 +25,9 @@ _REJECTIONS_PER_MINUTE = 60
 
 _CLOSE_CODES = {1000, NO_CLOSE_FRAME, *CloseCode}
 """Codes that have a metric of their own; a peer may send many others."""
+
+_PLAIN = re.compile(r"[\w.,:/+@~-]+", re.ASCII)
+"""Values that a line of text has without quotation marks."""
 
 _log = logging.getLogger("websocket_proxy.audit")
 
@@ -69,8 +73,7 @@ class _TextFormatter(_Formatter):
 
 def _format_value(value: object) -> str:
     text = str(value)
-    is_plain = text and text.isascii() and text.isprintable() and not set(text) & set(' "=\\')
-    return text if is_plain else json.dumps(text)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)
 
 
 class Audit(Observer):

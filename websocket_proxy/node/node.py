@@ -126,7 +126,7 @@ class Node:
         Raises:
             RequestRejected: the request is rejected.
         """
-        address = self.addresses.find(request.peer, values_of(request.head, b"x-forwarded-for"))
+        address = self.addresses.find(request.peer, values_of(request, b"x-forwarded-for"))
         try:
             socket = self._accept(request, admission, address, direct_user)
         except RequestRejected as rejection:
@@ -145,8 +145,7 @@ class Node:
     def _accept(
         self, request: UpgradeRequest, admission: Admission, address: str, direct_user: VerifiedToken | None
     ) -> PeerWebSocket:
-        local_address = str(request.stream.socket.getsockname()[0])
-        role, origin = admission.check(request.head, local_address)
+        role, origin = admission.check(request)
         if direct_user and (role is not Role.EXTENSION or not origin or request.peer.kind is not Kind.OURS):
             text = "this port is for extensions in browsers of the user who runs the proxy"
             raise RequestRejected(HTTPStatus.FORBIDDEN, text)

@@ -19,7 +19,7 @@ from bridge.hub.consent.page_tool_settings import PageSettings, PageSite
 from bridge.hub.policy import Policy, PolicyRules, ToolRule
 from native_host.system.private_files import MAX_BYTES
 
-TABLES = {"policy", "http", "browser", "pages", "existing_channel", "remote"}
+TABLES = {"policy", "http", "browser", "pages", "existing_channel", "remote", "proxy"}
 DOCUMENT = (Path(__file__).parents[3] / "docs/CONFIGURATION.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
 
@@ -577,7 +577,9 @@ def nothing_warned(monkeypatch: pytest.MonkeyPatch) -> None:
 def settable_keys() -> set[str]:
     """The keys that have a variable."""
     keys = {
-        key for key in Config.__struct_fields__ if key not in {*TABLES_CONFIG, "policy", "pages", "remote"}
+        key
+        for key in Config.__struct_fields__
+        if key not in {*TABLES_CONFIG, "policy", "pages", "remote", "proxy"}
     }
     for table in TABLES_CONFIG:
         shape = type(getattr(Config(), table))
