@@ -134,7 +134,7 @@ class MessageRouter:
         return self._options.speaks_first or self.browser is not None
 
     def count_dropped(self, why: DropReason) -> None:
-        """Count a dropped message; the first of each kind is logged."""
+        """Count a dropped message; the first of each kind is logged, unless peers are strangers."""
         if why not in self.dropped and self._options.logs_problems:
             logger.warning("dropped a message (%s); further ones are only counted", why)
         self.dropped[why] += 1
