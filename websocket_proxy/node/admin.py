@@ -21,6 +21,7 @@ from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Endpoint, EndpointError, Record
 from native_host.system.home_layout import StateLayout
 from websocket_proxy import __version__
+from websocket_proxy.key_set import UNDECODABLE
 from websocket_proxy.protocol import Role
 
 _LINE_BYTES = 1024 * 1024
@@ -184,7 +185,7 @@ async def _respond(line: bytes, handle: Handle) -> bytes:
         return msgspec.json.encode(_Response(result=msgspec.Raw(msgspec.json.encode(result))))
     except AdminError as error:
         return msgspec.json.encode(_Response(error=str(error)))
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         text = "The node does not know this command: it has another version. Restart `mcpb proxy serve`."
         return msgspec.json.encode(_Response(error=text))
 
@@ -228,7 +229,7 @@ class NodeClient:
             async with stream:
                 await stream.send_all(msgspec.json.encode(request) + b"\n")
                 response = _responses.decode(await _read_line(stream))
-        except (OSError, trio.BrokenResourceError, msgspec.DecodeError):
+        except (OSError, trio.BrokenResourceError, *UNDECODABLE):
             raise AdminError(f"The WebSocket proxy (pid {record.pid}) does not respond.") from None
         if response.error:
             raise AdminError(response.error)
