@@ -195,17 +195,21 @@ class Node:
             self._nursery.start_soon(self._verify, socket, token, role)
 
     async def _verify(self, socket: PeerWebSocket, token: str, role: Role) -> None:
+        peer = socket.peer
         try:
             identity = await self._verifier.verify(token, role)
         except TokenRejected as error:
-            outcome = partial(socket.peer.on_rejected, Rejection(error.reason, error.detail))
+            outcome = partial(peer.on_rejected, Rejection(error.reason, error.detail))
         else:
             socket.identity = identity
-            outcome = partial(socket.peer.on_verified, _on_our_clock(identity))
+            outcome = partial(peer.on_verified, _on_our_clock(identity))
+        if peer.is_closed:
+            return
         now_s = trio.current_time()
         with socket.closing_on_error(now_s):
             outcome(now_s)
-        if socket.peer.user_id and socket in self._sockets:
+        socket.due_s = 0.0
+        if peer.user_id and socket in self._sockets:
             self._admit(socket)
         self.flush()
 
@@ -228,24 +232,26 @@ class Node:
             if not self._sockets:
                 await self._is_idle.park()
             now_s = trio.current_time()
-            due_s = now_s + _TICK_S
-            for socket in list(self._sockets):
+            due = [socket for socket in self._sockets if socket.due_s <= now_s]
+            for socket in due:
                 with socket.closing_on_error(now_s):
-                    due_s = min(due_s, socket.run_timers(now_s))
-            self._limit_queues(now_s)
+                    socket.run_timers(now_s)
             self.flush()
-            await trio.sleep_until(max(due_s, now_s + _EARLIEST_TICK_S))
+            self._limit_queues(sum(socket.queued_bytes for socket in due), now_s)
+            next_s = min((each.due_s for each in self._sockets if each.due_s), default=math.inf)
+            next_s = max(next_s, now_s + _EARLIEST_TICK_S)
+            await trio.sleep_until(min(next_s, now_s + _TICK_S))
 
-    def _limit_queues(self, now_s: float) -> None:
+    def _limit_queues(self, total: int, now_s: float) -> None:
         """Close the sockets with the most queued bytes until all together have few enough."""
-        total = sum(each.queued_bytes for each in self._sockets)
         if total <= self.settings.queued_bytes:
             return
         for socket in sorted(self._sockets, key=lambda each: each.queued_bytes, reverse=True):
             if total <= self.settings.queued_bytes:
-                return
+                break
             total -= socket.queued_bytes
             socket.drop(now_s)
+        self.flush()
 
     # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -80,6 +80,8 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
         """Seconds that the peer has to read what is queued, when this end closes."""
         self.is_open = False
         """`open` has been called."""
+        self.due_s = 0.0
+        """Time of the next `run_timers`; 0: soon, because an event may have changed the timers."""
         self._node = node
         self._nursery: trio.Nursery | None = None
         self._resumed = trio.lowlevel.ParkingLot()
@@ -130,6 +132,7 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
                 for body in messages:
                     peer.on_message(body, now_s)
             messages.clear()
+            self.due_s = 0.0
             node.flush()
             if node.full or not peer.can_read:
                 await self._pause(node.full.copy())
@@ -216,16 +219,17 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
 
     # ── Times ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def run_timers(self, now_s: float) -> float:
-        """Do what is due; return the time at which something is due next, unless an event changes it."""
+    def run_timers(self, now_s: float) -> None:
+        """Do what is due, and set `due_s`. A socket with queued bytes is looked at every time."""
         if self.peer.is_closed:
-            return math.inf
+            self.due_s = math.inf
+            return
         if self.peer.next_timer_s <= now_s:
             self.peer.on_timer(now_s)
         if self._ping_due_s <= now_s:
             self._ping(now_s)
         self._check_speed(now_s)
-        return min(self.peer.next_timer_s, self._ping_due_s)
+        self.due_s = 0.0 if self.queued_bytes else min(self.peer.next_timer_s, self._ping_due_s)
 
     def _ping(self, now_s: float) -> None:
         if self._is_paused or self.stream.last_pong_at >= self._pinged_at_s:
@@ -272,6 +276,7 @@ class ExtensionWebSocket(_Socket[Extension]):
 
     def wake(self) -> None:
         """Write: messages wait in the outbox."""
+        self.due_s = 0.0
         self._node.changed.add(self)
 
     def refill(self) -> None:
@@ -301,15 +306,17 @@ class ExtensionWebSocket(_Socket[Extension]):
     def ping(self) -> None:
         """Send a ping, then call `on_pong` of the extension when its pong arrives."""
         self._claimed_at_s = trio.current_time()
+        self.due_s = 0.0
         self.stream.ping()
 
-    def run_timers(self, now_s: float) -> float:
-        """Do what is due; return the time at which something is due next."""
+    def run_timers(self, now_s: float) -> None:
+        """Do what is due, and set `due_s`."""
         if self.stream.last_pong_at >= self._claimed_at_s:
             self._claimed_at_s = math.inf
             self.peer.on_pong(now_s)
-        due_s = super().run_timers(now_s)
-        return due_s if self._claimed_at_s == math.inf else min(due_s, now_s + _PONG_POLL_S)
+        super().run_timers(now_s)
+        if self._claimed_at_s < math.inf:
+            self.due_s = min(self.due_s, now_s + _PONG_POLL_S) if self.due_s else now_s + _PONG_POLL_S
 
     def _report_end(self) -> None:
         unwritten = [key for outgoing, key, _ in self._given if key and not outgoing.has_begun]
@@ -342,6 +349,7 @@ class ClientWebSocket(_Socket[Client]):
         elif stream.accepts_messages:
             stream.flush()  # nothing is left out for a client that reads
             self._coalescer.put(stream.encode(parts), meta)
+        self.due_s = 0.0
         node.changed.add(self)
         if stream.waiting_bytes > node.settings.queued_bytes_per_socket:
             node.full.add(self)
