@@ -18,10 +18,12 @@ from typing import Any, Self
 
 import httpx2
 import trio
+from click.testing import CliRunner
 from websockets.exceptions import ConnectionClosed
 from websockets.trio.client import ClientConnection, connect
 
 from proxy_tokens import SECRET, hmac_token
+from websocket_proxy.commands import proxy
 
 SOON_S = 60
 """For a start, an end or a message, on a busy machine."""
@@ -75,8 +77,10 @@ def run_command(*arguments: str, check: bool = True) -> str:
 
 
 async def run_in_thread(*arguments: str, check: bool = True) -> str:
-    """What `mcpb proxy …` prints, while other tasks run."""
-    return await trio.to_thread.run_sync(lambda: run_command(*arguments, check=check))
+    """The same in this process, which is cheaper, while other tasks run."""
+    run = await trio.to_thread.run_sync(lambda: CliRunner().invoke(proxy, arguments))
+    assert not check or run.exit_code == 0, run.output
+    return run.output
 
 
 class ProxyNode:
@@ -137,15 +141,20 @@ class ProxyNode:
     async def extension(
         self,
         token: str | None = None,
-        answer: Callable[[dict[str, Any]], Any] | None = None,
+        answer: Answer | None = None,
+        renewals: Callable[[], str] | None = None,
         **credentials: Any,
     ) -> AsyncIterator[ForeignExtension]:
-        """A foreign extension that is signed in; `answer` returns the result of a request."""
+        """A foreign extension that is signed in.
+
+        `answer` returns the result of a request, `renewals` the token for a later `authenticate`.
+        """
         async with (
             connect(f"{self.base}/extension", **self.options) as socket,
             trio.open_nursery() as nursery,
         ):
             extension = ForeignExtension(socket, answer or (lambda message: {"method": message["method"]}))
+            extension.renewals = renewals
             await extension.sign_in(token or token_of("alice", "extension"), **credentials)
             nursery.start_soon(extension.run)
             yield extension

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 
@@ -50,4 +49,4 @@ async def test_an_extension_without_a_token_belongs_to_the_home_user(mcpb_home: 
                     pass
                 await extension.send(id=request["id"], result={"tabs": []})
                 assert (await client.receive_response())["result"] == {"tabs": []}
-        assert json.loads(await run_in_thread("status", "--json"))["extensions"] == 0
+        await node.until_metric("extensions 0")

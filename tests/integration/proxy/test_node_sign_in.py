@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx2
 import pytest
+import trio
 
 from native_host.system.home_layout import HomeLayout
-from proxy_node import SOON_S, ProxyNode, run_in_thread, running_node
+from proxy_node import SOON_S, ProxyNode, run_command, run_in_thread, running_node
 from websocket_proxy.node.admin import AdminError, DecideSignIn, NodeClient, WaitingSignIn
 from websocket_proxy.oauth_endpoints import DEVICE_GRANT
 
@@ -47,7 +48,8 @@ async def test_a_browser_and_a_client_sign_in_meet_and_are_revoked(mcpb_home: Pa
         resource = (await http.get("/.well-known/oauth-protected-resource")).json()
         assert resource["authorization_servers"] == [node.base.replace("ws", "http", 1)]
         of_browser, of_client = await begin(http, "extension"), await begin(http, "client")
-        assert "Chrome on a laptop" in await run_in_thread("approve", of_browser["user_code"])
+        said = await trio.to_thread.run_sync(run_command, "approve", of_browser["user_code"])
+        assert "the browser extension Chrome on a laptop at 127.0.0.1 wants to sign in" in said
         await approve(mcpb_home, of_client["user_code"])
         browser, program = [
             str((await poll(http, started))["access_token"]) for started in (of_browser, of_client)
@@ -60,6 +62,14 @@ async def test_a_browser_and_a_client_sign_in_meet_and_are_revoked(mcpb_home: Pa
                 ("mcpb:extension", 1),
                 ("mcpb:client", 1),
             ]
+            described = (await run_in_thread("sessions")).splitlines()
+            assert [line.split(",")[:2] for line in described] == [
+                [f"{sessions[0]['id'][:8]}  browser extension Chrome on a laptop", " 1 connected"],
+                [f"{sessions[1]['id'][:8]}  MCP client Chrome on a laptop", " 1 connected"],
+            ]
+            status = await run_in_thread("status")
+            assert "Connected: 1 extensions, 1 MCP clients, 1 users" in status
+            assert "1 sign-ins wait" not in status
             await run_in_thread("revoke", sessions[0]["id"][:8])
             assert await extension.until_closed() == (1008, "Invalid token: revoked")
             assert client.socket.close_code is None

@@ -177,10 +177,11 @@ async def renew_a_client(node: ProxyNode, sent: SentTokens) -> None:
 async def renew_an_extension(node: ProxyNode, sent: SentTokens) -> None:
     """An extension is asked again before the end of its token, which it survives only with a new one."""
     first = sent.make_for_extension(ends_in_s=ENDS_IN_S)
-    async with node.extension(first) as renewing, node.extension(first) as silent:
-        renewing.renewals = sent.make_for_extension
-        # The second one answers with its old token, and is asked again 30 s later.
-        silent.renewals = lambda: first
+    async with (
+        node.extension(first, renewals=sent.make_for_extension) as renewing,
+        # This one answers with its old token, and would be asked again 30 s later.
+        node.extension(first, renewals=lambda: first) as silent,
+    ):
         assert await silent.until_closed() == (1008, "Token expired")
         await trio.sleep(1)
         assert renewing.closed is None
