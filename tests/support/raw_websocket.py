@@ -19,13 +19,15 @@ from websockets.http11 import Response
 from websockets.uri import parse_uri
 
 SOON_S = 60
+READ_BYTES = 64 * 1024
 
 
 class RawPeer:
     """A client after its opening handshake."""
 
-    def __init__(self, stream: trio.abc.Stream, protocol: ClientProtocol) -> None:
+    def __init__(self, stream: trio.abc.Stream, protocol: ClientProtocol, read_bytes: int) -> None:
         self.stream = stream
+        self._read_bytes = read_bytes
         self.protocol = protocol
         self._frames: list[Frame] = []
         self._response: Response | None = None
@@ -43,7 +45,7 @@ class RawPeer:
             await self.stream.send_all(data)
 
     async def receive(self) -> Any:
-        """The next message; only as many bytes are read as are needed."""
+        """The next message; little more is read than that."""
         with trio.fail_after(SOON_S):
             while not self._frames:
                 assert await self._read(), "the connection has ended"
@@ -57,7 +59,7 @@ class RawPeer:
 
     async def _read(self) -> bool:
         try:
-            data = await self.stream.receive_some(4096)
+            data = await self.stream.receive_some(self._read_bytes)
         except (trio.BrokenResourceError, ConnectionResetError):
             data = b""
         if data:
@@ -137,7 +139,7 @@ async def raw_opened(
     protocol.send_request(request)
     stream = await open_stream(uri.port, tls, buffer_bytes)
     try:
-        peer = RawPeer(stream, protocol)
+        peer = RawPeer(stream, protocol, buffer_bytes or READ_BYTES)
         await peer.flush()
         with trio.fail_after(SOON_S):
             response = await peer.receive_response_head()

@@ -11,9 +11,9 @@ from proxy_node import ProxyNode, running_node, token_of, write_config
 from raw_websocket import RawPeer, raw_connected
 
 MIB = 1024 * 1024
-LARGE_BYTES = 2 * MIB
+LARGE_BYTES = MIB
 RESULTS = 40
-"""Results of 80 MiB in all, of which no more than 24 MiB may wait at the node."""
+"""Results of 40 MiB in all, of which no more than 12 MiB may wait at the node."""
 
 
 async def sign_in(extension: RawPeer, **credentials: str) -> str:
@@ -27,7 +27,7 @@ async def sign_in(extension: RawPeer, **credentials: str) -> str:
 async def test_a_client_that_reads_late_receives_everything_and_the_node_queues_little(
     mcpb_home: Path,
 ) -> None:
-    write_config(mcpb_home, f"queued_bytes = {24 * MIB}\nqueued_bytes_per_socket = {4 * MIB}")
+    write_config(mcpb_home, f"queued_bytes = {12 * MIB}\nqueued_bytes_per_socket = {2 * MIB}")
     large = "x" * LARGE_BYTES
 
     async with (
@@ -48,7 +48,7 @@ async def test_a_client_that_reads_late_receives_everything_and_the_node_queues_
 
 
 async def test_requests_for_an_extension_that_reads_late_wait_at_their_clients(mcpb_home: Path) -> None:
-    settings = f"queued_bytes = {24 * MIB}\nqueued_bytes_per_socket = {4 * MIB}\nslow_reader_s = 60"
+    settings = f"queued_bytes = {12 * MIB}\nqueued_bytes_per_socket = {2 * MIB}\nslow_reader_s = 60"
     write_config(mcpb_home, settings)
     async with (
         running_node(mcpb_home) as node,

@@ -72,6 +72,8 @@ async def test_a_clients_token_is_rejected_at_the_browsers_endpoint(verifier: To
 # ── On the sockets of a node ────────────────────────────────────────────────────────────────────────────────
 
 ENDS_IN_S = 2.0
+MOST_BY_CHANCE = 16
+"""Length of a part of a token that no other text has by chance."""
 CONFIG = """
 [proxy]
 admin_port = 0
@@ -104,8 +106,8 @@ class SentTokens:
 
     def find(self, output: str) -> list[str]:
         """Parts of tokens that are in an output."""
-        parts = [part[:40] for text in self.texts for part in text.split(".")[1:] or [text[:40]] if part]
-        return [part for part in parts if part in output]
+        parts = [part[:40] for text in self.texts for part in text.split(".")[1:]]
+        return [part for part in parts if len(part) >= MOST_BY_CHANCE and part in output]
 
 
 async def test_tokens_of_sockets_are_rejected_expire_and_are_renewed(mcpb_home: Path) -> None:
