@@ -12,6 +12,8 @@ from raw_websocket import RawPeer, raw_connected
 
 MIB = 1024 * 1024
 LARGE_BYTES = MIB
+ANNOUNCEMENTS = 200
+"""Announcements of 20 MB in all."""
 RESULTS = 40
 """Results of 40 MiB in all, of which no more than 12 MiB may wait at the node."""
 
@@ -71,6 +73,41 @@ async def test_requests_for_an_extension_that_reads_late_wait_at_their_clients(m
                 await extension.send(id=request["id"], result=len(request["params"]["text"]))
         received = [await client.receive_response() for _ in range(RESULTS)]
         assert {response["result"] for response in received} == {LARGE_BYTES}
+
+
+async def test_of_announcements_a_slow_client_gets_the_newest_and_stays_connected(mcpb_home: Path) -> None:
+    write_config(mcpb_home, f"queued_bytes_per_socket = {2 * MIB}\nslow_reader_s = 1")
+    hello = {
+        "wire": 1,
+        "extension": {"id": "x", "version": "1"},
+        "browser": {"brand": "Chromium"},
+        "profile": {"id": "0c5d"},
+    }
+    async with (
+        running_node(mcpb_home) as node,
+        node.extension(client_id="0c5d") as extension,
+        raw_connected(f"{node.base}/mcp", buffer_bytes=4096) as client,
+    ):
+        await extension.send(method="browser/hello", params=hello)
+        token = token_of("alice", "client")
+        await client.send(id=1, method="mcp_handshake", params={"accessToken": token, "wire": 1})
+        await client.receive_response()
+        listed = await client.receive()
+        assert (listed["method"], listed["params"]["extensions"][0]["wire"]) == ("extensions", 1)
+        await client.send(id=2, method="connect", params={"extension_id": extension.extension_id})
+        await client.receive_response()
+        for number in range(ANNOUNCEMENTS):
+            tab = {"tabId": 1, "windowId": 1, "url": f"https://a.example/{number}", "title": "x" * 100_000}
+            await extension.send(method="browser/tabs", params={"tabs": [tab]})
+        await extension.send(id="unknown", result="the end of all that was announced")
+        urls: list[str] = []
+        while urls[-1:] != [f"https://a.example/{ANNOUNCEMENTS - 1}"]:
+            message = await client.receive()
+            if message["method"] == "browser/tabs":
+                urls.append(message["params"]["tabs"][0]["url"])
+        assert len(set(urls)) < ANNOUNCEMENTS
+        await client.send(id=3, method="disconnect")
+        assert (await client.receive_response())["result"] == {"disconnected": True}
 
 
 async def test_silent_peers_are_closed_and_a_browser_that_returns_gets_its_id(mcpb_home: Path) -> None:
