@@ -235,7 +235,7 @@ def _describe_status(found: Status) -> list[str]:
 def token(
     *, scope: str, key: str | None, user: str | None, ttl: int, issuer: str | None, audience: str | None
 ) -> None:
-    """Print an access token, for tests and for users without an issuer.
+    """Print an access token, for tests and scripts.
 
     It cannot be revoked, so keep its time short.
     """

@@ -129,9 +129,9 @@ class Admission:
         path = request.head.target.decode("latin-1").partition("?")[0]
         role = _ROLES.get(path)
         if role is None:
-            raise RequestRejected(
-                HTTPStatus.NOT_FOUND, f"{path[:100]} does not exist: use {' or '.join(_ROLES)}"
-            )
+            # Without the path, which could have a token in it: the text is logged.
+            text = f"this path does not exist: use {' or '.join(_ROLES)}"
+            raise RequestRejected(HTTPStatus.NOT_FOUND, text)
         local_address = str(request.stream.socket.getsockname()[0])
         hosts = values_of(request, b"host")
         if len(hosts) != 1 or not self._names.has_name_in(hosts[0], local_address, is_over_unix=False):

@@ -230,6 +230,17 @@ def test_a_token_of_less_than_120_s_is_renewed_at_once_but_not_in_a_loop() -> No
     assert handshake.next_timer_s == 31
 
 
+def test_a_new_token_is_requested_120_s_before_the_end_that_the_token_states() -> None:
+    handshake = ExtensionHandshake(LIMITS, 0)
+    handshake.begin()
+    handshake.on_message(CREDENTIALS)
+    handshake.on_verified(VerifiedToken("alice", 3630, tolerance_s=30), 1)
+    assert handshake.next_timer_s == 3480
+    assert handshake.on_timer(3479) == []
+    assert len(sent(handshake.on_timer(3480))) == 1
+    assert closed(handshake.on_timer(3630)) == (1008, "Token expired")
+
+
 # ── blueprint's free mode ───────────────────────────────────────────────────────────────────────────────────
 
 
