@@ -27,8 +27,8 @@ from bridge.hub.policy import Policy
 from bridge.hub.public_names import MAX_NAME, longest_name
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
-from bridge.links.native_hosts import NativeLinks
-from bridge.links.session_publisher import SessionPublisher
+from bridge.links.browsers.native_hosts import NativeLinks
+from bridge.links.browsers.session_publisher import SessionPublisher
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.state import log_file, pause_sync
 from bridge.state.approval_publisher import ApprovalPublisher
@@ -48,7 +48,7 @@ from native_host.system.private_files import PrivateFileError
 if TYPE_CHECKING:
     from bridge.config.remote_settings import RemoteSettings
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
-    from bridge.links.holder_processes import HolderProcesses
+    from bridge.links.browsers.holder_processes import HolderProcesses
     from bridge.links.remote_provider import RemoteProvider
     from bridge.links.tool_offers import ToolOffers
     from native_host.existing_channel.published_socket import Publication
@@ -182,7 +182,7 @@ def _channel_holders(settings: ChannelSettings) -> HolderProcesses | None:
     if not settings.attach:
         return None
     # Only this branch needs the scan of the existing channel's sockets.
-    from bridge.links.holder_processes import HolderProcesses  # noqa: PLC0415
+    from bridge.links.browsers.holder_processes import HolderProcesses  # noqa: PLC0415
 
     return HolderProcesses(settings.only_directory)
 

@@ -19,7 +19,7 @@ from bridge.hub.argument_validation import Arguments
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished, TabAddress
-from bridge.links.native_hosts import NativeLinks
+from bridge.links.browsers.native_hosts import NativeLinks
 from bridge.state import log_file
 from demo.chromium import Chromium, Page
 from fake_host import PlayedHost

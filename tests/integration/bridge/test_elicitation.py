@@ -11,7 +11,7 @@ import mcp_types
 import pytest
 import trio
 
-from bridge.links import pending_requests
+from bridge.links.browsers import pending_requests
 from bridge.mcp_session import input_required
 from fake_host import PlayedHost
 from fake_transport import one_page, tools

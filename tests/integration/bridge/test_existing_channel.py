@@ -27,7 +27,7 @@ from bridge.diagnostics.connection_problem import find_connection_problem
 from bridge.errors import CallError
 from bridge.hub.policy import PolicyRules, ToolRule
 from bridge.hub.transport import HostDiscovered, HostLinked
-from bridge.links.native_hosts import NativeLinks
+from bridge.links.browsers.native_hosts import NativeLinks
 from demo.simulated.browser import SimulatedBrowser
 from fake_claude_extension import ORIGIN, Call, Content, StubExtension, ToolFailedError
 from fake_tool_client import BANK, SHOP, PlayedTools, Told

@@ -17,8 +17,8 @@ import trio
 
 from bridge.config.settings import ChannelSettings, Config
 from bridge.hub.transport import DiscoveryFinished, Event, HostDiscovered, HostLost
-from bridge.links.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, HolderProcesses
-from bridge.links.native_hosts import NativeLinks
+from bridge.links.browsers.holder_processes import AGAIN_S, COMING_S, LOOK_EVERY_S, HolderProcesses
+from bridge.links.browsers.native_hosts import NativeLinks
 from fake_claude_extension import TheirSocket
 from fake_host import PlayedHost
 from mcp_client import BRIDGE_COMMAND, McpLines, bridge_in_process, text_of

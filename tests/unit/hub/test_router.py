@@ -15,7 +15,7 @@ from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.tool_definition import mark_of
 from bridge.hub.transport import DiscoveryFinished, HostDiscovered, HostLost, TabAddress
-from bridge.links.native_hosts import NativeLinks
+from bridge.links.browsers.native_hosts import NativeLinks
 from fake_transport import CART, PlayedTransport, one_page, tab, tools
 from native_host.protocol import wire
 from native_host.protocol.wire import Code

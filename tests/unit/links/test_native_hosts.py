@@ -18,8 +18,8 @@ from bridge.hub.operation import Operation
 from bridge.hub.registry import Registry
 from bridge.hub.server_request import FORMS, ServerRequest
 from bridge.hub.transport import CallObserver, DiscoveryFinished, Event, HostLost, OnRequest, TabAddress
-from bridge.links import host_connection, native_hosts
-from bridge.links.native_hosts import HostDirectory, NativeLinks
+from bridge.links.browsers import host_connection, native_hosts
+from bridge.links.browsers.native_hosts import HostDirectory, NativeLinks
 from fake_host import PlayedHost
 from fake_transport import host_hello, one_page, tools
 from native_host.ipc import endpoint

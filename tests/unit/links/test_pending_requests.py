@@ -11,7 +11,7 @@ import trio.testing
 from bridge.errors import CallError
 from bridge.hub.server_request import FORMS, SERVER_REQUEST_S, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver, OfferObserver, OnOfferedCall
-from bridge.links.pending_requests import MAX_OFFERED_CALLS, Deadlines, PendingRequest
+from bridge.links.browsers.pending_requests import MAX_OFFERED_CALLS, Deadlines, PendingRequest
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
 

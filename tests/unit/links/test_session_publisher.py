@@ -8,7 +8,7 @@ import trio.testing
 
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
-from bridge.links.session_publisher import APART_S, MAX_PUBLISHED, SessionPublisher
+from bridge.links.browsers.session_publisher import APART_S, MAX_PUBLISHED, SessionPublisher
 from fake_transport import PlayedTransport
 from native_host.protocol import wire
 

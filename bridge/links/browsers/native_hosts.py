@@ -30,7 +30,7 @@ from bridge.hub.transport import (
     TabAddress,
     TabTransport,
 )
-from bridge.links.host_connection import HostConnection, LinkError
+from bridge.links.browsers.host_connection import HostConnection, LinkError
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.protocol import wire

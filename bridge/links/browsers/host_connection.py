@@ -20,7 +20,7 @@ from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.server_request import MissingCapabilityError, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver
-from bridge.links.pending_requests import Deadlines, OpenServerRequest, PendingRequest
+from bridge.links.browsers.pending_requests import Deadlines, OpenServerRequest, PendingRequest
 from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
 from native_host.ipc.streams import FrameReader, MessageWriter
