@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 import trio
@@ -20,12 +19,11 @@ from bridge.errors import CallError
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.server_request import MissingCapabilityError, ServerRequest
 from bridge.hub.transport import NO_OBSERVER, CallObserver
+from bridge.links.browsers.host_streams import HostStream
 from bridge.links.browsers.pending_requests import Deadlines, OpenServerRequest, PendingRequest
-from native_host.ipc import endpoint
 from native_host.ipc.send_queue import Outgoing
-from native_host.ipc.streams import FrameReader, MessageWriter
 from native_host.protocol import jsonrpc, wire
-from native_host.protocol.framing import FrameError, split_frame
+from native_host.protocol.framing import FrameError
 from native_host.protocol.jsonrpc import Envelope
 from native_host.protocol.validation_errors import describe_problem
 from native_host.protocol.wire import Code, Wire
@@ -84,12 +82,10 @@ class _Request(PendingRequest):
 class HostConnection:
     """Connection on a connected stream; it works while `run` runs."""
 
-    def __init__(self, stream: trio.SocketStream, hear: Callable[[str, Wire], None]) -> None:
+    def __init__(self, stream: HostStream, hear: Callable[[str, Wire], None]) -> None:
         self.deadlines = Deadlines()
         self._stream = stream
         self._hear = hear
-        self._reader = FrameReader(stream.socket.fileno(), wire.SOCKET_BYTES, "little")
-        self._writer = MessageWriter(stream.socket.fileno())
         self._holds_back = False
         """True while writes are collected."""
         self._numbers = itertools.count(1)
@@ -111,20 +107,20 @@ class HostConnection:
             "bridge/hello", wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
         )
         self.send_notification("bridge/sessions", sessions)
-        endpoint.tune(self._stream)
         broken: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._write_on)
+                nursery.start_soon(self._stream.run)
                 nursery.start_soon(self.deadlines.run)
                 try:
                     await self._receive_messages()
                 except (LinkError, FrameError, trio.BrokenResourceError) as error:
                     broken = error  # raised outside: a nursery would wrap it
+                await self._stream.finish()
                 nursery.cancel_scope.cancel()
         finally:
-            await trio.aclose_forcefully(self._stream)
+            await self._stream.close()
         if broken:
             raise broken
 
@@ -172,7 +168,7 @@ class HostConnection:
             return False
         del self._in_flight[request.raw_id]
         if request.outgoing is not None and not request.outgoing.has_begun:
-            self._writer.withdraw(request.outgoing)
+            self._stream.withdraw(request.outgoing)
         else:
             self.send_notification("browser/cancel", wire.Cancel(id=int(request.raw_id)))
         self._launch_waiting()
@@ -197,14 +193,10 @@ class HostConnection:
             self._send_request(request, self._waiting.pop(request))
 
     def _write_message(self, *parts: bytes) -> Outgoing:
-        outgoing = self._writer.put(*split_frame(parts, "little"))
+        outgoing = self._stream.put(*parts)
         if not self._holds_back:
-            self._writer.flush()
+            self._stream.flush()
         return outgoing
-
-    async def _write_on(self) -> None:
-        with suppress(trio.BrokenResourceError):  # the reader sees the end as well, and says it
-            await self._writer.run()
 
     def _log_message(self, direction: str, what: str) -> None:
         if self._is_wire_logged:
@@ -212,7 +204,7 @@ class HostConnection:
 
     async def _receive_messages(self) -> None:
         with trio.move_on_after(wire.HELLO_SECONDS) as scope:
-            bodies = await self._reader.receive()
+            bodies = await self._stream.receive()
         if scope.cancelled_caught:
             raise LinkError(f"the host did not introduce itself within {wire.HELLO_SECONDS:g} s")
         if bodies:
@@ -220,7 +212,7 @@ class HostConnection:
         while bodies:
             self._handle_all(bodies)
             bodies.clear()  # a long one would stay until the next has come
-            bodies = await self._reader.receive()
+            bodies = await self._stream.receive()
 
     def _handle_all(self, bodies: list[bytes]) -> None:
         """Handle messages; write all responses together."""
@@ -232,7 +224,7 @@ class HostConnection:
                 self._log_message("←", "answer")
                 self._complete_request(*result)
         self._holds_back = False
-        self._writer.flush()
+        self._stream.flush()
 
     def _handle_message(self, message: Envelope) -> None:
         self._log_message("←", message.method or "answer")

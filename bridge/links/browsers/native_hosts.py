@@ -31,6 +31,7 @@ from bridge.hub.transport import (
     TabTransport,
 )
 from bridge.links.browsers.host_connection import HostConnection, LinkError
+from bridge.links.browsers.host_streams import UnixHostStream
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.protocol import wire
@@ -240,7 +241,7 @@ class NativeLinks(TabTransport):
                 case _:
                     self._emit_event(HostAnnouncement(instance, method, message))
 
-        connection = HostConnection(stream, on_notification)
+        connection = HostConnection(UnixHostStream(stream), on_notification)
         self._connections[instance] = connection
         await connection.run(self._sessions)
 
