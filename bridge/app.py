@@ -27,6 +27,7 @@ from bridge.hub.policy import Policy
 from bridge.hub.public_names import MAX_NAME, longest_name
 from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
+from bridge.links.browsers.composite_transport import CompositeTransport
 from bridge.links.browsers.native_hosts import NativeLinks
 from bridge.links.browsers.session_publisher import SessionPublisher
 from bridge.mcp_session.mcp_server import McpServer
@@ -74,7 +75,7 @@ class Hub(msgspec.Struct):
     """A running hub and its links."""
 
     router: Router
-    links: NativeLinks
+    links: CompositeTransport
     pauses: pause_sync.PauseSync
     site_rules: SiteRules
     publisher: SessionPublisher
@@ -135,7 +136,8 @@ async def open_hub(
     Lists wait `list_s` seconds after the start for remote servers; None: the usual time.
     """
     holders = _channel_holders(config.existing_channel)
-    links = NativeLinks(endpoint.candidates(), holders)
+    native = NativeLinks(endpoint.candidates(), holders)
+    links = CompositeTransport(native)
     terms = _make_terms(config)
     diagnosis = cache(partial(_connection_diagnosis, links, config.existing_channel, holders))
     approvals = Approvals(_state_directory())
@@ -160,7 +162,7 @@ async def open_hub(
         publisher = SessionPublisher(router.subscriptions, router.changes, links.set_sessions)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
-            nursery.start_soon(links.run)
+            nursery.start_soon(native.run)
             nursery.start_soon(tools.run_forever)
             nursery.start_soon(profiles.run, router.registry, router.changes)
             nursery.start_soon(publisher.run)
@@ -217,7 +219,7 @@ def _set_config(
 def _browser_tools(
     config: Config,
     router: Router,
-    links: NativeLinks,
+    links: CompositeTransport,
     policy: Policy,
     approvals: Approvals,
     sites_changed: Callable[[], None],
@@ -765,7 +767,7 @@ def _working_folder() -> str:
 
 
 def _connection_diagnosis(
-    links: NativeLinks, settings: ChannelSettings, holders: HolderProcesses | None
+    links: CompositeTransport, settings: ChannelSettings, holders: HolderProcesses | None
 ) -> ConnectionDiagnosis:
     # A bridge whose pages offer tools never imports the diagnosis.
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis  # noqa: PLC0415

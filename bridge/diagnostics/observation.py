@@ -26,7 +26,8 @@ from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
-from bridge.links.browsers.native_hosts import LinkProblem, NativeLinks
+from bridge.links.browsers.link_problem import LinkProblem
+from bridge.links.browsers.native_hosts import NativeLinks
 from bridge.state.pause_control import Target, paused_targets
 from bridge.state.pauses_file import PausesFile, PausesFileError
 from bridge.state.remote_records import read_records

@@ -87,6 +87,8 @@ class Browser(msgspec.Struct):
     host: str
     started_at: float
     """Start of the host, in seconds since the epoch."""
+    proxy: str = ""
+    """See `HostDiscovered`."""
     host_hello: wire.HostHello | None = None
     hello: wire.BrowserHello | None = None
     tabs: dict[int, wire.Tab] = msgspec.field(default_factory=dict)
@@ -226,16 +228,26 @@ class Browser(msgspec.Struct):
         return chain.from_iterable(frames.values() for frames in self.frames.values())
 
     def is_replacement_of(self, other: Browser) -> bool:
-        """Return whether it is the same browser on a newer connection, or restarted with this profile."""
+        """Return whether it is the same browser on a newer connection, or restarted with this profile.
+
+        A connection through a proxy only replaces one over a native host that is lost.
+        """
         if self.profile != other.profile:
             return False
+        if self._has_other_way_than(other):
+            return (self.is_live, not self.proxy) > (other.is_live, not other.proxy)
         if (self.started_at, self.is_live) <= (other.started_at, other.is_live):
             return False
         return self.pid == other.pid or (self.is_live and not other.is_live)
 
     def is_successor_of(self, other: Browser) -> bool:
         """Return whether it is the same running browser, whose tabs have kept their ids."""
-        return self.pid == other.pid and self.is_replacement_of(other)
+        is_same = self.pid == other.pid or self._has_other_way_than(other)
+        return is_same and self.is_replacement_of(other)
+
+    def _has_other_way_than(self, other: Browser) -> bool:
+        """Return whether one of the two is connected through a proxy, which does not know the process."""
+        return bool(self.proxy) != bool(other.proxy)
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -394,7 +406,7 @@ class Registry:
         """Fold one event in. `now` is of the clock that `expire` is asked by."""
         match event:
             case HostDiscovered():
-                self._browsers[event.host] = Browser(event.host, event.started_at)
+                self._browsers[event.host] = Browser(event.host, event.started_at, event.proxy)
             case HostLinked():
                 self._browsers[event.host].host_hello = event.hello
             case HostAnnouncement():

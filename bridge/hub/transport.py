@@ -34,6 +34,8 @@ class HostDiscovered(msgspec.Struct, frozen=True):
     host: str
     started_at: float
     """Seconds since the epoch."""
+    proxy: str = ""
+    """Address of the WebSocket proxy in place of a native host; empty: there is none."""
 
 
 class HostLinked(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ from bridge.hub.transport import (
 )
 from bridge.links.browsers.host_connection import HostConnection, LinkError
 from bridge.links.browsers.host_streams import UnixHostStream
+from bridge.links.browsers.link_problem import LinkProblem
 from native_host.ipc import endpoint
 from native_host.ipc.endpoint import Record
 from native_host.protocol import wire
@@ -47,18 +48,6 @@ RETRY_S = 1.0
 """Before a host that broke off, and still lives, is linked again."""
 
 _log = logging.getLogger(__name__)
-
-
-class LinkProblem(msgspec.Struct):
-    """Reason why a live host, or a whole directory, is not connected."""
-
-    text: str
-    retry_at: float
-
-    @property
-    def is_final(self) -> bool:
-        """Trying again cannot help: it speaks another version of the wire."""
-        return math.isinf(self.retry_at)
 
 
 class Holders(Protocol):

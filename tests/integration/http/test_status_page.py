@@ -43,7 +43,7 @@ from bridge.hub.audit_records import FinishedCall, Site
 from bridge.hub.client_session import Session
 from bridge.hub.router import Router
 from bridge.hub.transport import DiscoveryFinished
-from bridge.links.browsers.native_hosts import LinkProblem
+from bridge.links.browsers.link_problem import LinkProblem
 from bridge.state.audit_log import AuditLog
 from bridge.state.pause_sync import PauseSync
 from bridge.state.pauses_file import PausesFile
