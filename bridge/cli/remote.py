@@ -312,11 +312,12 @@ def _forget_login(name: str) -> bool:
     """Remove and revoke the tokens of a server; return whether there were any."""
     import trio
 
+    from bridge.links.oauth.login_file import LoginFile
     from bridge.links.oauth.login_tokens import forget_login
     from native_host.system.private_files import PrivateFileError
 
     try:
-        was_stored, problem = trio.run(forget_login, mcpb_home(), name)
+        was_stored, problem = trio.run(forget_login, LoginFile(mcpb_home(), name))
     except (PrivateFileError, TimeoutError) as error:
         detail = str(error) or "another mcpb uses them"
         raise click.ClickException(

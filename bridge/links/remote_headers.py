@@ -19,6 +19,7 @@ import msgspec
 import trio
 
 from bridge.config.remote_settings import RemoteSettings, check_headers, is_bearer_token
+from bridge.links.oauth.login_file import LoginFile
 from bridge.links.oauth.login_tokens import LoginTokens
 from bridge.links.remote_problem import Cause, RemoteProblem, describe_exit
 from native_host.protocol.untrusted_text import single_line
@@ -47,7 +48,9 @@ class RemoteHeaders:
     def __init__(self, settings: RemoteSettings, environ: Mapping[str, str] = os.environ) -> None:
         self._settings = settings
         self._environ = environ
-        self._tokens = LoginTokens(settings, mcpb_home(environ)) if settings.can_sign_in else None
+        self._tokens: LoginTokens | None = None
+        if settings.can_sign_in:
+            self._tokens = LoginTokens(settings.url, LoginFile(mcpb_home(environ), settings.name))
         self._secrets: dict[str, None] = {}
         self._remember(_secrets_of_settings(settings))
         self._lock = trio.Lock()

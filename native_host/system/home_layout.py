@@ -111,6 +111,8 @@ class StateLayout(Layout):
     access_tokens = Place("http-tokens.json")
     logins = Place("logins", "directory")
     """Tokens of remote MCP servers that the user has signed in to."""
+    proxy_logins = Place("proxy-logins", "directory")
+    """Tokens for WebSocket proxies that the user has signed in to."""
     proxy = Place("proxy", "directory")
     """Key and sign-ins of the WebSocket proxy's home issuer."""
     device_id = Place("device-id")

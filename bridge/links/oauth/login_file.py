@@ -1,7 +1,8 @@
-"""Sign-in to a remote server on disk: OAuth tokens and client registration.
+"""Sign-in to a remote server or a WebSocket proxy on disk: OAuth tokens and client registration.
 
-It is `state/logins/NAME/login.json`. The directory of a server is the lock of its file: bridges that refresh
-at once take turns. Neither other users nor links are accepted anywhere on the path.
+It is `login.json` in `state/logins/NAME` or `state/proxy-logins/ADDRESS`. The directory is the lock of its
+file: bridges that refresh at once take turns. Neither other users nor links are accepted anywhere on the
+path.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Tokens for one URL, and what refreshes and revokes them."""
 
     url: str
-    """URL of the MCP server, as configured at the sign-in. The tokens are for no other."""
+    """URL of the MCP server, as configured at the sign-in, or of the proxy. The tokens are for no other."""
     issuer: str
     """The authorization server."""
     token_endpoint: str
@@ -62,6 +63,11 @@ class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """None: not known."""
 
     @property
+    def due_at(self) -> float:
+        """Return the time at which the access token is to be refreshed; infinite: it is not known."""
+        return math.inf if self.expires_at is None else self.expires_at - min(EARLY_S, self._half_life_s)
+
+    @property
     def _half_life_s(self) -> float:
         return math.inf if self.expires_at is None else (self.expires_at - self.issued_at) / 2
 
@@ -75,18 +81,25 @@ class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def is_due(self, now: float) -> bool:
         """Return whether the access token has expired or is about to."""
-        return self.expires_at is not None and now >= self.expires_at - min(EARLY_S, self._half_life_s)
+        return now >= self.due_at
 
 
 class LoginFile:
-    """The stored sign-in of one server."""
+    """The stored sign-in of one server or proxy."""
 
-    def __init__(self, home: Path, name: str) -> None:
-        """Take the file of this server, whether it exists or not; the name is a valid one."""
-        self._name = name
+    def __init__(self, home: Path, name: str, *, logins: Path | None = None, command: str = "") -> None:
+        """Take a file, whether it exists or not.
+
+        Args:
+            home: of mcpb.
+            name: of its directory; by default that of a remote server, as config.toml allows it.
+            logins: directory of the directory.
+            command: arguments of mcpb that sign in again.
+        """
         self._state = HomeLayout(home).state.path
-        self._logins = HomeLayout(home).state.logins
+        self._logins = logins or HomeLayout(home).state.logins
         self._directory = self._logins / name
+        self._command = command or f"remote login {name}"
         self.path = self._directory / "login.json"
 
     def exists(self) -> bool:
@@ -110,8 +123,7 @@ class LoginFile:
         try:
             return msgspec.json.decode(read_secret(self.path, _MAX_BYTES), type=RemoteLogin)
         except msgspec.DecodeError:
-            command = format_command(f"remote login {self._name}")
-            raise PrivateFileError(self.path, "is damaged", command) from None
+            raise PrivateFileError(self.path, "is damaged", format_command(self._command)) from None
 
     def prepare(self) -> None:
         """Create the directories of the file. Raises PrivateFileError."""

@@ -1,4 +1,4 @@
-"""Access token of a signed-in remote server: read for each request, refreshed before and after it expires.
+"""Access token of a sign-in: read for each request, refreshed before and after it expires.
 
 Several bridges share the file of a sign-in. The one that gets its lock refreshes; the others read the result,
 because a refresh token may be good for one use only. No problem reported here has a token.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import trio
 
-from bridge.config.remote_settings import RemoteSettings, is_bearer_token
+from bridge.config.remote_settings import is_bearer_token
 from bridge.links.oauth.login_file import LoginFile, RemoteLogin
 from bridge.links.remote_problem import Cause, RemoteProblem
 from native_host.system.private_files import PrivateFileError
@@ -34,11 +33,22 @@ _MAX_LIFETIME_S = 10 * 366 * 24 * 3600
 
 
 class LoginTokens:
-    """Tokens of one remote server. Use one for each server, in one trio run."""
+    """Tokens for one URL. Use one for each URL, in one trio run."""
 
-    def __init__(self, settings: RemoteSettings, home: Path) -> None:
-        self._url = settings.url
-        self._file = LoginFile(home, settings.name)
+    def __init__(self, url: str, file: LoginFile, repeats_s: Sequence[float] = ()) -> None:
+        """Use the tokens of a file.
+
+        Args:
+            url: server or proxy that they are for.
+            file: the stored sign-in.
+            repeats_s: seconds before each repetition of a refresh whose response is lost. An authorization
+                server may take a repetition for a stolen token: only those that allow it get one.
+        """
+        self._url = url
+        self._file = file
+        self._repeats_s = repeats_s
+        self.due_at = math.inf
+        """Time in seconds since the epoch at which the token that was read last is to be refreshed."""
         self._retry_at = -math.inf
         """Time of trio's clock before which no refresh is attempted."""
         self._problem: RemoteProblem | None = None
@@ -56,6 +66,7 @@ class LoginTokens:
         login = self._load()
         if login is None:
             return ""
+        self.due_at = login.due_at
         if not self._has_to_refresh(login, is_rejected=is_rejected):
             return login.access_token
         is_usable = not is_rejected and not login.is_expired(time.time())
@@ -67,7 +78,10 @@ class LoginTokens:
                 self._problem = problem
                 self._retry_at = trio.current_time() + PAUSE_S
             else:
-                return refreshed.access_token if refreshed else ""
+                if refreshed is None:
+                    return ""
+                self.due_at = refreshed.due_at
+                return refreshed.access_token
         if is_usable:
             return login.access_token
         assert self._problem, "without one, a refresh was attempted"
@@ -106,14 +120,12 @@ class LoginTokens:
 
     async def _refresh(self, login: RemoteLogin) -> RemoteLogin:
         """Refresh the tokens and store them. Raises RemoteProblem, PrivateFileError."""
-        from bridge.links.oauth.oauth_http import origin_of, refresh_token  # noqa: PLC0415  (most requests need none)
+        from bridge.links.oauth.oauth_http import origin_of  # noqa: PLC0415  (most requests need none)
 
         # A refresh token may be good for one use only: it is not used where its successor cannot be stored.
         self._file.write(login)
-        # A caller that is cancelled meanwhile must not lose the only valid refresh token.
-        with trio.CancelScope(shield=True):
-            requested_at = time.time()
-            status, answer = await refresh_token(login)
+        requested_at = time.time()
+        status, answer = await self._request_tokens(login)
         if status in {200, 201}:
             refreshed = _read_tokens(login, answer, requested_at)
         elif answer.get("error") in _FINAL_ERRORS:
@@ -125,6 +137,21 @@ class LoginTokens:
             raise RemoteProblem(Cause.CLOSED, detail)
         self._file.write(refreshed)
         return refreshed
+
+    async def _request_tokens(self, login: RemoteLogin) -> tuple[int, Mapping[str, Any]]:
+        """Return status and body of the response to a refresh, which may be repeated."""
+        from bridge.links.oauth.oauth_http import refresh_token  # noqa: PLC0415  (as above)
+
+        for pause_s in (*self._repeats_s, None):
+            try:
+                # A caller that is cancelled meanwhile must not lose the only valid refresh token.
+                with trio.CancelScope(shield=True):
+                    return await refresh_token(login)
+            except RemoteProblem as problem:
+                if pause_s is None or not problem.may_recover:
+                    raise
+                await trio.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _read_tokens(login: RemoteLogin, answer: Mapping[str, Any], now: float) -> RemoteLogin | None:
@@ -151,8 +178,8 @@ def find_expiry(expires_in: object, now: float) -> float | None:
     return now + expires_in
 
 
-async def store_login(home: Path, name: str, login: RemoteLogin) -> str:
-    """Replace the stored sign-in to a server, then revoke the tokens of the earlier one as `forget_login`.
+async def store_login(file: LoginFile, login: RemoteLogin) -> str:
+    """Replace the stored sign-in, then revoke the tokens of the earlier one as `forget_login`.
 
     Returns:
         Why those were not revoked; empty: they were, there are none, or there is no way.
@@ -161,7 +188,6 @@ async def store_login(home: Path, name: str, login: RemoteLogin) -> str:
         PrivateFileError: the file cannot be written.
         TimeoutError: another process holds it.
     """
-    file = LoginFile(home, name)
     async with file.hold(LOCK_S):
         earlier, problem = _read_to_revoke(file)
         file.write(login)
@@ -171,8 +197,8 @@ async def store_login(home: Path, name: str, login: RemoteLogin) -> str:
     return await _revoke(earlier) if earlier else problem
 
 
-async def forget_login(home: Path, name: str) -> tuple[bool, str]:
-    """Remove the stored sign-in to a server, then revoke its tokens if the server offers that.
+async def forget_login(file: LoginFile) -> tuple[bool, str]:
+    """Remove the stored sign-in, then revoke its tokens if the server offers that.
 
     Returns:
         Whether there was one, and why its tokens were not revoked; empty: they were, or there is no way.
@@ -181,7 +207,6 @@ async def forget_login(home: Path, name: str) -> tuple[bool, str]:
         PrivateFileError: the file cannot be removed.
         TimeoutError: another process holds it.
     """
-    file = LoginFile(home, name)
     if not file.exists():
         return False, ""
     async with file.hold(LOCK_S):

@@ -68,7 +68,8 @@ async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[st
         TimeoutError: another process holds their file.
     """
     # Before the user signs in: a problem with the directory would be found too late.
-    LoginFile(home, settings.name).prepare()
+    file = LoginFile(home, settings.name)
+    file.prepare()
     # Its loggers write responses and tracebacks to stderr.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
     outcome: RemoteLogin | RemoteProblem
@@ -80,7 +81,7 @@ async def sign_in(settings: RemoteSettings, home: Path, on_address: Callable[[st
             outcome = problem
     if isinstance(outcome, RemoteProblem):
         raise outcome
-    return await store_login(home, settings.name, outcome)
+    return await store_login(file, outcome)
 
 
 class _Storage:

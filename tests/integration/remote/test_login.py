@@ -283,7 +283,7 @@ async def test_a_new_sign_in_of_the_same_client_revokes_nothing(
     servers: SignInServers, orders: RemoteSettings, mcpb_home: Path
 ) -> None:
     login = await log_in(orders, mcpb_home)
-    assert await login_tokens.store_login(mcpb_home, orders.name, login) == ""
+    assert await login_tokens.store_login(LoginFile(mcpb_home, orders.name), login) == ""
     assert not servers.find("/revoke")
 
 
