@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bridge.config.remote_settings import RemoteSettings
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.browsers.holder_processes import HolderProcesses
+    from bridge.links.browsers.websocket_proxies import ProxyLinks
     from bridge.links.remote_provider import RemoteProvider
     from bridge.links.tool_offers import ToolOffers
     from native_host.existing_channel.published_socket import Publication
@@ -62,6 +63,10 @@ _CLOSE_S = 5.0
 
 _PUBLISH_S = 1.0
 """Seconds between two records of remote servers."""
+_PROXY_POLL_S = 2.0
+"""Seconds between two looks for the first sign-in to a WebSocket proxy."""
+_PROXY_LIST_S = 5.0
+"""Seconds for browsers at proxies to be connected in a command."""
 _COMMAND_LIST_S = 10.0
 """Seconds for remote servers to be connected in a command: it does not see what they list later."""
 
@@ -80,6 +85,7 @@ class Hub(msgspec.Struct):
     site_rules: SiteRules
     publisher: SessionPublisher
     remotes: RemoteServers
+    proxied: ProxiedBrowsers
     set_config: Callable[[Config], None]
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
@@ -127,6 +133,35 @@ class RemoteServers:
         return RemoteProvider(services, list_s=LIST_S if self._list_s is None else self._list_s)
 
 
+class ProxiedBrowsers:
+    """Browsers at WebSocket proxies. Nothing is imported for them before the user has signed in to one."""
+
+    def __init__(self, links: CompositeTransport, native: NativeLinks) -> None:
+        self.links: ProxyLinks | None = None
+        self._composite = links
+        self._native = native
+        if self._is_used():
+            self._add_links()
+
+    async def run(self) -> None:
+        """Connect to proxies, now or once there is one. Runs until cancelled."""
+        while self.links is None:
+            await trio.sleep(_PROXY_POLL_S)
+            if self._is_used():
+                self._add_links()
+        await self.links.run()
+
+    def _is_used(self) -> bool:
+        given = any(os.environ.get(name) for name in ("MCPB_PROXY_URL", "MCPB_PROXY_TOKEN"))
+        return given or HomeLayout(mcpb_home()).state.proxy_logins.is_dir()
+
+    def _add_links(self) -> None:
+        from bridge.links.browsers.websocket_proxies import make_proxy_links  # noqa: PLC0415
+
+        self.links = make_proxy_links(self._native, mcpb_home(), os.environ)
+        self._composite.add_part(self.links)
+
+
 @asynccontextmanager
 async def open_hub(
     config: Config, keep: AuditSink = lambda _: None, *, list_s: float | None = None
@@ -138,6 +173,7 @@ async def open_hub(
     holders = _channel_holders(config.existing_channel)
     native = NativeLinks(endpoint.candidates(), holders)
     links = CompositeTransport(native)
+    proxied = ProxiedBrowsers(links, native)
     terms = _make_terms(config)
     diagnosis = cache(partial(_connection_diagnosis, links, config.existing_channel, holders))
     approvals = Approvals(_state_directory())
@@ -163,13 +199,14 @@ async def open_hub(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(router.run)
             nursery.start_soon(native.run)
+            nursery.start_soon(proxied.run)
             nursery.start_soon(tools.run_forever)
             nursery.start_soon(profiles.run, router.registry, router.changes)
             nursery.start_soon(publisher.run)
             remotes = RemoteServers(router, terms.policy, nursery, list_s)
             remotes.set_servers(config.remote)
             set_config = partial(_set_config, router, terms, tools, site_rules, remotes)
-            yield Hub(router, links, pauses, site_rules, publisher, remotes, set_config)
+            yield Hub(router, links, pauses, site_rules, publisher, remotes, proxied, set_config)
             nursery.cancel_scope.cancel()
 
 
@@ -239,9 +276,23 @@ def load_configuration(*, existing_channel: bool = False) -> Config:
         config = read_config(mcpb_home())
     except ConfigError as error:
         raise SystemExit(f"mcpb: {error}") from None
+    _check_proxy_variables()
     channel = config.existing_channel
     attached = msgspec.structs.replace(channel, attach=channel.attach or existing_channel)
     return msgspec.structs.replace(config, existing_channel=attached)
+
+
+def _check_proxy_variables() -> None:
+    if not (os.environ.get("MCPB_PROXY_URL") or os.environ.get("MCPB_PROXY_TOKEN")):
+        return
+    # Only these variables need the modules.
+    from bridge.links.browsers.proxy_address import ProxyAddressError  # noqa: PLC0415
+    from bridge.links.browsers.proxy_credentials import ProxyCredentials  # noqa: PLC0415
+
+    try:
+        ProxyCredentials(mcpb_home(), os.environ)
+    except ProxyAddressError as error:
+        raise SystemExit(f"mcpb: WebSocket proxy: {error}") from None
 
 
 def load_for_reading() -> tuple[Config, str]:
@@ -736,7 +787,7 @@ def run_with_hub(
             hub.links.set_rules(digest)
             if session.client.name:
                 hub.set_sessions([session.on_wire()])
-            await hub.router.wait_discovered()
+            await _wait_browsers(hub)
             try:
                 return await job(hub, session)
             finally:
@@ -749,6 +800,14 @@ def run_with_hub(
         # Before Python 3.11.4 an exception raised here leaves as an ExceptionGroup.
         pass
     raise SystemExit(130)
+
+
+async def _wait_browsers(hub: Hub) -> None:
+    """Wait until all browsers are known: a command does not see what is announced later."""
+    await hub.router.wait_discovered()
+    if hub.proxied.links:
+        registry, until = hub.router.registry, trio.current_time() + _PROXY_LIST_S
+        await hub.router.changes.wait_until(lambda: registry.is_settled, until=until)
 
 
 def new_session(command: str = "") -> Session:

@@ -276,8 +276,10 @@ class WebSocketStream:
         finally:
             self._end(_LOST)
             self._writer.finish()
-            await trio.aclose_forcefully(self._stream)
-            self._closed.set()
+            try:
+                await trio.aclose_forcefully(self._stream)
+            finally:  # a cancelled call raises Cancelled here
+                self._closed.set()
 
     def _send_close(self, frame: CloseFrame, *, is_first: bool) -> None:
         if self._is_close_sent:

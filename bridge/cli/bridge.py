@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bridge.cli.group import existing_channel_option
+from bridge.cli.group import existing_channel_option, proxy_option
 
 if TYPE_CHECKING:
     from bridge.hub.client_session import ToolSet
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     metavar="MODULE:NAME",
     help="Transport of another package, in place of stdin and stdout.",
 )
+@proxy_option
 @existing_channel_option
 def bridge(
     *, structured: bool, tool_set: ToolSet | None, server_name: str, transport: str, existing_channel: bool

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from bridge.cli.doctor_output import as_text
+from bridge.cli.group import proxy_option
 from bridge.diagnostics.fixes import apply_fixes
 from bridge.diagnostics.observation import find_homes, observe_machine
 from bridge.diagnostics.redaction import make_redacted_report
@@ -55,6 +56,7 @@ def _check_names(_ctx: click.Context, _option: click.Parameter, names: Sequence[
     callback=_check_names,
     help="Check only this browser (repeatable; default: all).",
 )
+@proxy_option
 def doctor(*, is_fixing: bool, as_json: bool, is_public: bool, names: Sequence[str]) -> None:
     """Check the chain from browsers to MCP clients.
 

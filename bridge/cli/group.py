@@ -27,7 +27,7 @@ _COMMANDS = {
     "pause": ("bridge.cli.pause:pause", "Pause a site or client in all browsers, or list pauses."),
     "prompt": ("bridge.cli.prompts:prompt", "Print the messages of the prompt NAME."),
     "prompts": ("bridge.cli.prompts:prompts", "List the prompts that MCP clients may get."),
-    "proxy": ("websocket_proxy.commands:proxy", "Connect browsers and MCP clients on different machines."),
+    "proxy": ("bridge.cli.proxy:proxy", "Connect browsers and MCP clients on different machines."),
     "read": ("bridge.cli.resources:read", "Read the resource URI, to stdout or a file."),
     "remote": ("bridge.cli.remote:remote", "Add, list, remove or test remote MCP servers."),
     "resources": ("bridge.cli.resources:resources", "List the resources that MCP clients may read."),
@@ -186,6 +186,25 @@ def main(*, as_json: bool) -> None:
         raise click.UsageError(f"--json needs --version, or goes behind a command: {command}")
 
 
+def _use_proxy(_ctx: click.Context, _option: click.Parameter, url: str | None) -> None:
+    """Let this process and those that it starts use one proxy."""
+    if url is None:
+        return
+    from bridge.links.browsers.proxy_address import ProxyAddressError, read_address
+
+    try:
+        os.environ["MCPB_PROXY_URL"] = read_address(url).url
+    except ProxyAddressError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+proxy_option = click.option(
+    "--proxy",
+    metavar="URL",
+    expose_value=False,
+    callback=_use_proxy,
+    help="Use browsers at this WebSocket proxy, and at no other one.",
+)
 existing_channel_option = click.option(
     "--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome."
 )

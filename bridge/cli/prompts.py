@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bridge.cli.group import existing_channel_option, format_json
+from bridge.cli.group import existing_channel_option, format_json, proxy_option
 from bridge.cli.hub_requests import ask_hub, read_pair, reject_repeated, session_option
 from native_host.protocol.untrusted_text import for_terminal
 
@@ -21,6 +21,7 @@ _INDENT = "    "
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the prompts as JSON, as MCP clients get them.")
 @session_option
+@proxy_option
 @existing_channel_option
 def prompts(*, as_json: bool, session_name: str | None, existing_channel: bool) -> None:
     """List the prompts that MCP clients may get."""
@@ -49,6 +50,7 @@ def _format_arguments(prompt: ListedPrompt) -> str:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @session_option
+@proxy_option
 @existing_channel_option
 def prompt(
     name: str, arguments: tuple[str, ...], *, as_json: bool, session_name: str | None, existing_channel: bool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bridge.cli.group import existing_channel_option, format_json
+from bridge.cli.group import existing_channel_option, format_json, proxy_option
 from bridge.cli.hub_requests import ask_hub, session_option
 from native_host.protocol.untrusted_text import MAX_ORIGIN_CHARS, MAX_TITLE_CHARS, for_terminal, single_line
 
@@ -24,6 +24,7 @@ _MAX_NAMED = 10
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the lists as JSON, as MCP clients get them.")
 @session_option
+@proxy_option
 @existing_channel_option
 def resources(*, as_json: bool, session_name: str | None, existing_channel: bool) -> None:
     """List the resources that MCP clients may read.
@@ -71,6 +72,7 @@ def _print_entry(uri: str, entry: ListedResource | ListedTemplate) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @session_option
+@proxy_option
 @existing_channel_option
 def read(
     uri: str, output: Path | None, *, as_json: bool, session_name: str | None, existing_channel: bool

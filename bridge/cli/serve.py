@@ -13,6 +13,7 @@ import msgspec
 
 from bridge.app import load_configuration, serve_http
 from bridge.cli.columns import Columns
+from bridge.cli.group import proxy_option
 from bridge.config.settings import PORT, Config, HttpSettings
 from bridge.frontends.http.access_tokens import (
     DEFAULT,
@@ -48,6 +49,7 @@ _print_config = click.option(
 @click.option("--certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM; needs --key).")
 @click.option("--key", metavar="FILE", help="Private key of the certificate (PEM, readable by you alone).")
 @click.option("--existing-channel", is_flag=True, help="Also use the tools of Claude in Chrome.")
+@proxy_option
 @click.option("--publish-channel", is_flag=True, help="Also open a socket for clients of Claude in Chrome.")
 @_print_config
 @click.pass_context

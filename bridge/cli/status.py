@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bridge.cli.group import format_json
+from bridge.cli.group import format_json, proxy_option
 from native_host.protocol.untrusted_text import for_terminal
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _CLIENTS_S = 1.0
 @click.option(
     "--no-open", "is_link_shown", is_flag=True, help="With --web: print the link instead of opening it."
 )
+@proxy_option
 def status(
     *,
     as_json: bool,

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bridge.cli.group import existing_channel_option, format_json
+from bridge.cli.group import existing_channel_option, format_json, proxy_option
 from bridge.cli.hub_requests import ask_hub, read_pair, reject_repeated, session_option
 from native_host.protocol.untrusted_text import for_terminal
 
@@ -39,6 +39,7 @@ def _read_origin(_ctx: click.Context, _option: click.Parameter, text: str | None
     help="Remove a site's cached tools, and list nothing.",
 )
 @session_option
+@proxy_option
 @existing_channel_option
 def tools(*, as_json: bool, forget: str | None, session_name: str | None, existing_channel: bool) -> None:
     """List the tools that MCP clients may call."""
@@ -93,6 +94,7 @@ def _forget_tools(origin: str, *, as_json: bool) -> None:
 )
 @click.option("--keep", is_flag=True, help="Leave the tabs open that the call opens.")
 @session_option
+@proxy_option
 @existing_channel_option
 def call(
     name: str,

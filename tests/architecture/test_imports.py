@@ -50,6 +50,12 @@ ALLOWED = {
         f"bridge/hub bridge/errors.py bridge/origins.py bridge/config/remote_settings.py {LIBRARY} "
         "native_host/existing_channel"
     ),
+    "bridge/links/browsers": (
+        f"bridge/links bridge/hub bridge/errors.py bridge/config/remote_settings.py {LIBRARY} "
+        "native_host/existing_channel "
+        "websocket_proxy/protocol.py http_serving/host_header.py http_serving/server_address.py "
+        "http_serving/websocket.py http_serving/websocket_client.py http_serving/websocket_protocol.py"
+    ),
     "bridge/mcp_session": SESSION,
     "bridge/browser_tools": f"bridge/browser_tools {STATE} native_host/system",
     "bridge/browser_tools/tool.py": f"{TOOL_OUTPUT} bridge/hub bridge/errors.py native_host/protocol",
@@ -70,7 +76,7 @@ ALLOWED = {
     "bridge/frontends/http/status_page": f"{HTTP} bridge/frontends/http bridge/diagnostics bridge/state",
     "bridge/frontends/existing_channel": f"{SESSION} {STATE} bridge/browser_tools native_host",
     "bridge/app.py": "bridge native_host http_serving install",
-    "bridge/cli": "bridge native_host http_serving install demo",
+    "bridge/cli": "bridge native_host http_serving install demo websocket_proxy/commands.py",
     "demo": f"{LIBRARY} demo/simulated install",
     "demo/simulated": "native_host/protocol",
 }

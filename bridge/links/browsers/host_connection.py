@@ -1,4 +1,4 @@
-"""Connection to one native host: one reader, one writer, and the pending requests.
+"""Connection to one browser, behind a native host or a proxy: reader, writer, and pending requests.
 
 A request is state and no task: its caller writes it, the reader completes it, and one task enforces all
 deadlines.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 from collections.abc import Callable
 
@@ -31,6 +32,8 @@ from native_host.system.problem import Problem
 
 MAX_WAITING = 4096
 """Requests for which there is no room in flight yet. Front ends let each client have fewer open."""
+LAST_RESPONSES_S = 1.0
+"""Seconds for the responses of a proxy whose extension is gone."""
 
 _SERVER_REQUESTS: dict[str, type[ServerRequest | wire.OfferedCall]] = {
     "browser/elicitConfirmation": wire.ElicitConfirmation,
@@ -43,7 +46,7 @@ _wire_log = logging.getLogger("bridge.wire")
 
 
 class LinkError(Exception):
-    """The host does not keep to the wire; `is_final` when trying again cannot help."""
+    """The host or the extension does not keep to the wire; `is_final` when trying again cannot help."""
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
@@ -74,6 +77,11 @@ class _Request(PendingRequest):
         """Return whether the page may have received it."""
         return self.outgoing is not None and self.outgoing.has_begun
 
+    @property
+    def is_endless(self) -> bool:
+        """Return whether it ends by itself."""
+        return math.isinf(self._timeout_s)
+
     def withdraw(self) -> bool:
         """See `PendingRequest`."""
         return self._connection.cancel_request(self)
@@ -82,10 +90,24 @@ class _Request(PendingRequest):
 class HostConnection:
     """Connection on a connected stream; it works while `run` runs."""
 
-    def __init__(self, stream: HostStream, hear: Callable[[str, Wire], None]) -> None:
+    def __init__(
+        self,
+        stream: HostStream,
+        hear: Callable[[str, Wire], None],
+        on_unknown: Callable[[Envelope], None] | None = None,
+    ) -> None:
+        """Connect.
+
+        Args:
+            stream: the stream of messages.
+            hear: receives the announcements.
+            on_unknown: receives notifications that are not of the wire; for a proxy, which knows this bridge
+                already. None: this is a native host.
+        """
         self.deadlines = Deadlines()
         self._stream = stream
         self._hear = hear
+        self._on_unknown = on_unknown
         self._holds_back = False
         """True while writes are collected."""
         self._numbers = itertools.count(1)
@@ -94,19 +116,24 @@ class HostConnection:
         """Requests above the limit in flight, the oldest first."""
         self._is_wire_logged = _wire_log.isEnabledFor(logging.DEBUG)
         self._nursery: trio.Nursery  # while it runs
+        self._is_retired = False
+        """No more requests are sent; `run` returns when all have their responses."""
+        self._is_browser_lost = False
+        self._receiving = trio.CancelScope()
 
-    async def run(self, sessions: wire.BridgeSessions) -> None:
-        """Speak with the host until it closes.
+    async def run(self, sessions: wire.BridgeSessions | None = None) -> None:
+        """Speak with the host until it closes; first send these sessions.
 
         Raises:
             LinkError: it does not keep to the wire.
             FrameError: nor to the framing.
             trio.BrokenResourceError: it is gone.
         """
-        self.send_notification(
-            "bridge/hello", wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
-        )
-        self.send_notification("bridge/sessions", sessions)
+        if self._on_unknown is None:
+            hello = wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
+            self.send_notification("bridge/hello", hello)
+        if sessions:
+            self.send_notification("bridge/sessions", sessions)
         broken: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -114,7 +141,8 @@ class HostConnection:
                 nursery.start_soon(self._stream.run)
                 nursery.start_soon(self.deadlines.run)
                 try:
-                    await self._receive_messages()
+                    with self._receiving:
+                        await self._receive_messages()
                 except (LinkError, FrameError, trio.BrokenResourceError) as error:
                     broken = error  # raised outside: a nursery would wrap it
                 await self._stream.finish()
@@ -123,6 +151,28 @@ class HostConnection:
             await self._stream.close()
         if broken:
             raise broken
+
+    def retire(self, *, is_browser_lost: bool = False) -> None:
+        """Send no more requests, and let `run` return once those that are sent have their responses.
+
+        Subscriptions, which have no timeout, fail at once. With `is_browser_lost` the responses are of the
+        proxy, and must come within LAST_RESPONSES_S.
+        """
+        self._is_retired = True
+        self._is_browser_lost = self._is_browser_lost or is_browser_lost
+        sent = list(self._in_flight.values())
+        ending = [each for each in sent if each.is_endless or not each.may_have_been_handed]
+        for request in (*self._waiting, *ending):
+            if not request.is_over:  # the end of another one may have cancelled it
+                handed = request.withdraw()
+                request.complete(CallError(Code.GONE, handed=handed))
+        if is_browser_lost:
+            self._receiving.deadline = trio.current_time() + LAST_RESPONSES_S
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        if self._is_retired and not self._in_flight:
+            self._receiving.cancel()
 
     def close(self) -> None:
         """Fail all pending requests."""
@@ -151,7 +201,7 @@ class HostConnection:
         parts = jsonrpc.request_parts(raw_id, method, msgspec.json.encode(params))
         try:
             _check_size("the call", sum(map(len, parts)), handed=False)
-            self._check_room()
+            self._check_open()
         except CallError as error:
             on_finished(error)
             return FINISHED
@@ -172,13 +222,16 @@ class HostConnection:
         else:
             self.send_notification("browser/cancel", wire.Cancel(id=int(request.raw_id)))
         self._launch_waiting()
+        self._end_if_retired()
         return request.may_have_been_handed
 
     @property
     def _has_room(self) -> bool:
         return len(self._in_flight) < wire.CLIENT_IN_FLIGHT
 
-    def _check_room(self) -> None:
+    def _check_open(self) -> None:
+        if self._is_retired:
+            raise CallError(Code.GONE, handed=False)
         if len(self._waiting) >= MAX_WAITING:
             detail = f"{MAX_WAITING} calls wait for this browser already"
             raise CallError(Code.RATE_LIMITED, detail, handed=False)
@@ -237,8 +290,12 @@ class HostConnection:
 
     def _complete_request(self, raw_id: bytes, answer: bytes | CallError) -> None:
         if request := self._in_flight.pop(raw_id, None):
+            if self._is_browser_lost and isinstance(answer, CallError):
+                answer = CallError(Code.GONE, handed=answer.handed)
             request.complete(answer)
             self._launch_waiting()
+            if self._is_retired:
+                self._end_if_retired()
 
     def _handle_server_request(self, message: Envelope) -> None:
         raw_id = bytes(message.id)
@@ -277,6 +334,8 @@ class HostConnection:
         method = wire.METHODS.get(message.method)
         if method is None:
             _log.debug("an unknown notification was dropped: %s", message.method)
+            if self._on_unknown:
+                self._on_unknown(message)
             return
         try:
             params = msgspec.json.decode(bytes(message.params) or b"{}", type=method.params)

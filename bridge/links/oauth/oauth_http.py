@@ -88,6 +88,22 @@ class OAuthHttp:
         complete.next_request = response.next_request
         return complete
 
+    async def request_json(
+        self, url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Post a form, or fetch a document without one; return the HTTP status and the JSON object.
+
+        Raises:
+            RemoteProblem: as `send`.
+        """
+        accepted = {"accept": "application/json", **(headers or {})}
+        method = "GET" if form is None else "POST"
+        response = await self.send(httpx2.Request(method, url, data=form, headers=accepted))
+        try:
+            return response.status_code, msgspec.json.decode(response.content, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return response.status_code, {}
+
     async def close(self) -> None:
         """Close all connections."""
         for client in self._clients.values():
@@ -139,7 +155,7 @@ async def revoke_token(login: RemoteLogin) -> int:
 
 
 async def _post(login: RemoteLogin, endpoint: str, form: dict[str, str]) -> tuple[int, Mapping[str, Any]]:
-    headers = {"accept": "application/json"}
+    headers: dict[str, str] = {}
     form["client_id"] = login.client_id
     if login.client_secret and login.auth_method == "client_secret_basic":
         pair = f"{quote(login.client_id, safe='')}:{quote(login.client_secret, safe='')}"
@@ -147,11 +163,7 @@ async def _post(login: RemoteLogin, endpoint: str, form: dict[str, str]) -> tupl
     elif login.client_secret and login.auth_method == "client_secret_post":
         form["client_secret"] = login.client_secret
     async with open_http(login.url) as http:
-        response = await http.send(httpx2.Request("POST", endpoint, data=form, headers=headers))
-    try:
-        return response.status_code, msgspec.json.decode(response.content, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        return response.status_code, {}
+        return await http.request_json(endpoint, form, headers)
 
 
 def origin_of(url: str | httpx2.URL) -> str:
