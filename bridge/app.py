@@ -29,6 +29,7 @@ from bridge.hub.router import Router, Terms
 from bridge.hub.rules.site_rules import SiteRules
 from bridge.links.browsers.composite_transport import CompositeTransport
 from bridge.links.browsers.native_hosts import NativeLinks
+from bridge.links.browsers.proxied_links import VARIABLES, ProxiedLinks
 from bridge.links.browsers.session_publisher import SessionPublisher
 from bridge.mcp_session.mcp_server import McpServer
 from bridge.state import log_file, pause_sync
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from bridge.config.remote_settings import RemoteSettings
     from bridge.diagnostics.connection_problem import ConnectionDiagnosis
     from bridge.links.browsers.holder_processes import HolderProcesses
-    from bridge.links.browsers.websocket_proxies import ProxyLinks
     from bridge.links.remote_provider import RemoteProvider
     from bridge.links.tool_offers import ToolOffers
     from native_host.existing_channel.published_socket import Publication
@@ -63,8 +63,6 @@ _CLOSE_S = 5.0
 
 _PUBLISH_S = 1.0
 """Seconds between two records of remote servers."""
-_PROXY_POLL_S = 2.0
-"""Seconds between two looks for the first sign-in to a WebSocket proxy."""
 _PROXY_LIST_S = 5.0
 """Seconds for browsers at proxies to be connected in a command."""
 _COMMAND_LIST_S = 10.0
@@ -85,7 +83,7 @@ class Hub(msgspec.Struct):
     site_rules: SiteRules
     publisher: SessionPublisher
     remotes: RemoteServers
-    proxied: ProxiedBrowsers
+    proxied: ProxiedLinks
     set_config: Callable[[Config], None]
 
     def set_sessions(self, sessions: list[wire.Session]) -> None:
@@ -133,35 +131,6 @@ class RemoteServers:
         return RemoteProvider(services, list_s=LIST_S if self._list_s is None else self._list_s)
 
 
-class ProxiedBrowsers:
-    """Browsers at WebSocket proxies. Nothing is imported for them before the user has signed in to one."""
-
-    def __init__(self, links: CompositeTransport, native: NativeLinks) -> None:
-        self.links: ProxyLinks | None = None
-        self._composite = links
-        self._native = native
-        if self._is_used():
-            self._add_links()
-
-    async def run(self) -> None:
-        """Connect to proxies, now or once there is one. Runs until cancelled."""
-        while self.links is None:
-            await trio.sleep(_PROXY_POLL_S)
-            if self._is_used():
-                self._add_links()
-        await self.links.run()
-
-    def _is_used(self) -> bool:
-        given = any(os.environ.get(name) for name in ("MCPB_PROXY_URL", "MCPB_PROXY_TOKEN"))
-        return given or HomeLayout(mcpb_home()).state.proxy_logins.is_dir()
-
-    def _add_links(self) -> None:
-        from bridge.links.browsers.websocket_proxies import make_proxy_links  # noqa: PLC0415
-
-        self.links = make_proxy_links(self._native, mcpb_home(), os.environ)
-        self._composite.add_part(self.links)
-
-
 @asynccontextmanager
 async def open_hub(
     config: Config, keep: AuditSink = lambda _: None, *, list_s: float | None = None
@@ -173,7 +142,7 @@ async def open_hub(
     holders = _channel_holders(config.existing_channel)
     native = NativeLinks(endpoint.candidates(), holders)
     links = CompositeTransport(native)
-    proxied = ProxiedBrowsers(links, native)
+    proxied = ProxiedLinks(links, native, mcpb_home(), os.environ)
     terms = _make_terms(config)
     diagnosis = cache(partial(_connection_diagnosis, links, config.existing_channel, holders))
     approvals = Approvals(_state_directory())
@@ -283,7 +252,7 @@ def load_configuration(*, existing_channel: bool = False) -> Config:
 
 
 def _check_proxy_variables() -> None:
-    if not (os.environ.get("MCPB_PROXY_URL") or os.environ.get("MCPB_PROXY_TOKEN")):
+    if not any(os.environ.get(name) for name in VARIABLES):
         return
     # Only these variables need the modules.
     from bridge.links.browsers.proxy_address import ProxyAddressError  # noqa: PLC0415
@@ -772,6 +741,7 @@ def run_with_hub(
     itself reports a fault of pauses.json, and no log line does.
     """
     log_file.configure_logging(hidden=(pause_sync.__name__,) if reports_pauses else ())
+    _check_proxy_variables()
     config = config or load_configuration(existing_channel=existing_channel)
     digest = rules_digest(config)
     config = _list_all_tools(config)

@@ -21,9 +21,22 @@ from native_host.system.program_name import find_program
 Level = Literal["fault", "warning", "note"]
 """A fault breaks the connection; a warning may break it; a note is information."""
 Hop = Literal[
-    "environment", "wrapper", "manifest", "browser", "host", "socket", "extension", "worker", "page", "remote"
+    "environment",
+    "wrapper",
+    "manifest",
+    "browser",
+    "host",
+    "socket",
+    "proxy",
+    "extension",
+    "worker",
+    "page",
+    "remote",
 ]
-"""Part of the connection, in the order in which a browser uses them; `remote`: a remote server."""
+"""Part of the connection, in the order in which a browser uses them.
+
+`proxy`: a WebSocket proxy; `remote`: a remote server.
+"""
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,6 +261,30 @@ class FindingCode(StrEnum):
     PROGRAM_NOT_A_FILE = "program-not-a-file"
     PROGRAM_NOT_EXECUTABLE = "program-not-executable"
     PROGRAM_SHEBANG = "program-shebang"
+    PROXY_ADDRESS = "proxy-address"
+    PROXY_BUSY = "proxy-busy"
+    PROXY_CLOCK = "proxy-clock"
+    PROXY_EXTENSION_OLD = "proxy-extension-old"
+    PROXY_LOGIN_FILE = "proxy-login-file"
+    PROXY_LOST = "proxy-lost"
+    PROXY_NOT_SIGNED_IN = "proxy-not-signed-in"
+    PROXY_NO_BROWSER = "proxy-no-browser"
+    PROXY_TLS = "proxy-tls"
+    PROXY_TOKEN_ALGORITHM = "proxy-token-algorithm"  # noqa: S105
+    PROXY_TOKEN_ANOTHER_USER = "proxy-token-another-user"  # noqa: S105
+    PROXY_TOKEN_AUDIENCE = "proxy-token-audience"  # noqa: S105
+    PROXY_TOKEN_CONNECTION_URL = "proxy-token-connection-url"  # noqa: S105
+    PROXY_TOKEN_EXPIRED = "proxy-token-expired"  # noqa: S105
+    PROXY_TOKEN_ISSUER = "proxy-token-issuer"  # noqa: S105
+    PROXY_TOKEN_MALFORMED = "proxy-token-malformed"  # noqa: S105
+    PROXY_TOKEN_MISSING = "proxy-token-missing"  # noqa: S105
+    PROXY_TOKEN_NOT_YET_VALID = "proxy-token-not-yet-valid"  # noqa: S105
+    PROXY_TOKEN_REVOKED = "proxy-token-revoked"  # noqa: S105
+    PROXY_TOKEN_SCOPE = "proxy-token-scope"  # noqa: S105
+    PROXY_TOKEN_SIGNATURE = "proxy-token-signature"  # noqa: S105
+    PROXY_TOKEN_UNKNOWN_KEY = "proxy-token-unknown-key"  # noqa: S105
+    PROXY_TOKEN_USER = "proxy-token-user"  # noqa: S105
+    PROXY_VERSION = "proxy-version"
     REMOTE_LEFT_OUT = "remote-left-out"
     REMOTE_UNREACHABLE = "remote-unreachable"
     SETTINGS_FOLDER = "settings-folder"

@@ -150,7 +150,8 @@ def _format_use(session: Mapping[str, Any]) -> str:
 def _browser_lines(browser: Mapping[str, Any], width: int, *, is_detailed: bool) -> Iterator[str]:
     label = f" “{browser['label']}”" if browser["label"] else ""
     gone = "" if browser["live"] else " (went away just now)"
-    yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{gone}"
+    at = f" at the WebSocket proxy {browser['proxy']}" if browser["proxy"] else ""
+    yield f"{browser['brand']} {browser['version']}".rstrip() + f"{label}{at}{gone}"
     if browser["isChannel"] or is_detailed:
         yield from _detail_lines(browser, is_detailed=is_detailed)
     tabs = [(f"{tab['origin']} · tab {tab['tab']}", _tab_words(tab)) for tab in browser["tabs"]]
@@ -174,7 +175,7 @@ def _detail_lines(browser: Mapping[str, Any], *, is_detailed: bool) -> Iterator[
         yield f"  {extension}"
         return
     yield f"  profile {browser['profile']}, {extension}"
-    yield f"  native host {browser['hostVersion']} ({browser['host']}), started by process {browser['pid']}"
+    yield f"  {_format_host(browser)}"
     yield f"  can: {', '.join(browser['capabilities']) or 'nothing'}"
     if trouble := browser["trouble"]:
         count = trouble["attempts"]
@@ -182,6 +183,12 @@ def _detail_lines(browser: Mapping[str, Any], *, is_detailed: bool) -> Iterator[
     if browser["dropped"]:
         counts = (f"{why} {count}" for why, count in sorted(browser["dropped"].items()))
         yield f"  dropped messages: {', '.join(counts)}"
+
+
+def _format_host(browser: Mapping[str, Any]) -> str:
+    if browser["proxy"]:
+        return f"WebSocket proxy {browser['hostVersion']} ({browser['host']})"
+    return f"native host {browser['hostVersion']} ({browser['host']}), started by process {browser['pid']}"
 
 
 def _format_page_server(server: Mapping[str, Any]) -> str:

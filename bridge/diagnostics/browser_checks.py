@@ -79,6 +79,8 @@ class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     brand: str = ""
     """The browser's own name; empty where its extension has not introduced itself."""
     browser_version: str = ""
+    proxy: str = ""
+    """Address of the WebSocket proxy in place of a native host; empty: there is none."""
 
     @property
     def kind(self) -> Kind:
@@ -88,7 +90,12 @@ class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Name for users, with the proxy."""
+        return f"{self.program_title} at {self.proxy}" if self.proxy else self.program_title
+
+    @property
+    def program_title(self) -> str:
+        """Name for users, of the program alone."""
         called = f"{self.brand} {self.browser_version.partition('.')[0]}".strip()
         return called or ("Firefox" if self.kind == "firefox" else "a Chromium browser")
 
@@ -152,7 +159,7 @@ def findings_of(
     `where` is the browser's name in the report, `now` is in seconds since the epoch. `is_copied`: all
     copies of the extension are of this version.
     """
-    found = [*_host_findings(browser)]
+    found = [] if browser.proxy else [*_host_findings(browser)]
     if not browser.is_channel:
         found += [*_extension_findings(browser, now, is_copied=is_copied), *_page_findings(browser)]
     for finding in found:
@@ -201,6 +208,7 @@ def _observe_browser(browser: Browser, catalog: Catalog, answer: Answer) -> Obse
         host_version=single_line(host.version, MAX_TITLE_CHARS),
         browser_pid=host.browser_pid,
         caller=single_line(host.extension_origin, MAX_ORIGIN_CHARS),
+        proxy=browser.proxy,
     )
     if hello is None:
         return seen

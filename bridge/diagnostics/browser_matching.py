@@ -9,13 +9,25 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from bridge.diagnostics.browser_checks import LinkedHost, ObservedBrowser, UnlinkedHost
+from bridge.diagnostics.proxy_checks import ObservedProxy
 from bridge.state.pause_control import Target
 from install.browsers import Kind
 from install.checks.check_report import Report
 from install.checks.existing_channel import Channel
 from install.checks.manifest_lookup import TargetReport
 from install.checks.running_browsers import RunningBrowser
-from install.findings import MCPB, NOTHING, Finding, FindingCode, Hop, Part, Value, public_value
+from install.findings import (
+    MCPB,
+    NOTHING,
+    Finding,
+    FindingCode,
+    Hop,
+    Message,
+    Part,
+    Privacy,
+    Value,
+    public_value,
+)
 from native_host.existing_channel.published_socket import PublishedSocket
 
 Host = TypeVar("Host", bound=LinkedHost)
@@ -44,6 +56,8 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     published: Sequence[PublishedSocket] = ()
     paused: Sequence[Target] = ()
     """Sites that the user has paused, and connected clients."""
+    proxies: Sequence[ObservedProxy] = ()
+    """WebSocket proxies that the user has signed in to."""
     remote: Sequence[Mapping[str, Any]] = ()
     """Configured remote servers, as `remote_status.describe_remote` describes them."""
     current_copies: frozenset[Kind] = frozenset()
@@ -82,7 +96,16 @@ class KnownBrowser(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> Part:
         """Title with its directory as a value."""
-        return self.target.name if self.target else public_value(self.title)
+        if self.target:
+            return self.target.name
+        proxy = next((profile.proxy for profile in self.profiles), "")
+        if not proxy:
+            return public_value(self.title)
+        values = {
+            "browser": public_value(self.title.removesuffix(proxy)),
+            "proxy": Value(proxy, Privacy.REMOTE),
+        }
+        return Message(template="{browser}{proxy}", values=values)
 
 
 def browsers_of(looked: Observations) -> list[KnownBrowser]:
@@ -133,6 +156,8 @@ def _by_title(hosts: Iterable[Host], looked: Observations) -> dict[str, list[Hos
 
 def _title_of(host: LinkedHost, looked: Observations) -> str:
     """By its process; a confined browser's host is started by another one: then by kind and brand."""
+    if host.proxy:
+        return host.title
     if title := name_of_process(host.browser_pid, looked.files).text:
         return title
     titles = [target.title for target in looked.files.targets if target.kind == host.kind]

@@ -20,14 +20,19 @@ from bridge.config.settings import ChannelSettings, Config
 from bridge.diagnostics.browser_checks import PING_S, Answer, ObservedBrowser, UnlinkedHost, observe_browsers
 from bridge.diagnostics.browser_matching import Observations
 from bridge.diagnostics.fixes import is_open_to_others
+from bridge.diagnostics.proxy_checks import ObservedProxy
 from bridge.diagnostics.remote_status import describe_remote
 from bridge.errors import CallError
 from bridge.hub.policy import Policy
 from bridge.hub.registry import Registry
 from bridge.hub.router import Router, Terms
 from bridge.hub.transport import TabAddress
+from bridge.links.browsers.composite_transport import CompositeTransport
 from bridge.links.browsers.link_problem import LinkProblem
 from bridge.links.browsers.native_hosts import NativeLinks
+from bridge.links.browsers.proxied_links import VARIABLES, ProxiedLinks
+from bridge.links.browsers.proxy_address import ProxyAddressError
+from bridge.links.browsers.proxy_problem import ProxyCause, ProxyProblem
 from bridge.state.pause_control import Target, paused_targets
 from bridge.state.pauses_file import PausesFile, PausesFileError
 from bridge.state.remote_records import read_records
@@ -71,6 +76,9 @@ from native_host.system.private_files import PrivateFileError, check_directory
 from native_host.system.problem import Problem
 from native_host.system.program_name import format_command
 
+_PROXY_S = 5.0
+"""Seconds for browsers at WebSocket proxies to be connected."""
+
 
 async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) -> Observations:
     """Observe files and processes first, then the connected browsers."""
@@ -97,6 +105,7 @@ async def observe_machine(names: Sequence[str], fixed: Sequence[Part] | None) ->
         seen=replies.seen,
         unlinked=replies.unlinked,
         paused=replies.paused,
+        proxies=replies.proxies,
         remote=list(describe_remote(config.remote, read_records(HomeLayout(home).state.path))),
         current_copies=find_current_kinds(home),
         hosts={browser: host for host, browser in hosts.items()},
@@ -155,6 +164,7 @@ class _BrowserReplies(NamedTuple):
     seen: list[ObservedBrowser]
     unlinked: list[UnlinkedHost]
     paused: list[Target]
+    proxies: list[ObservedProxy]
 
 
 async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
@@ -162,7 +172,9 @@ async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
 
     It uses a hub of its own that writes no files.
     """
-    links = NativeLinks(endpoint.candidates())
+    native = NativeLinks(endpoint.candidates())
+    links = CompositeTransport(native)
+    proxied, rejected = _find_proxies(links, native)
     router = Router(links, terms=Terms(policy=policy))
     answers: dict[str, Answer] = {}
 
@@ -170,8 +182,13 @@ async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
         answers[host] = await _ping_extension(links, host)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(links.run)
+        nursery.start_soon(native.run)
+        if proxied:
+            nursery.start_soon(proxied.run)
         await router.wait_discovered()
+        if proxied and proxied.links:
+            until = trio.current_time() + _PROXY_S
+            await router.changes.wait_until(lambda: router.registry.is_settled, until=until)
         async with trio.open_nursery() as asking:
             for browser in router.registry.browsers():
                 if not browser.is_channel:  # it is asked for nothing but its tools
@@ -181,7 +198,24 @@ async def _ask_browsers(policy: Policy, pauses: PausesFile) -> _BrowserReplies:
         linked = {browser.host for browser in router.registry.all_browsers() if browser.is_live}
         paused = _find_paused(router.registry, pauses) if seen else []
         nursery.cancel_scope.cancel()
-    return _BrowserReplies(seen, list(_find_unlinked(linked, links.problems)), paused)
+    states = proxied.links.states if proxied and proxied.links else []
+    return _BrowserReplies(
+        seen,
+        list(_find_unlinked(linked, links.problems)),
+        paused,
+        [*rejected, *(ObservedProxy(state.url, state.problems) for state in states)],
+    )
+
+
+def _find_proxies(
+    links: CompositeTransport, native: NativeLinks
+) -> tuple[ProxiedLinks | None, list[ObservedProxy]]:
+    """Return the links to proxies, or the proxy whose address in the environment cannot be used."""
+    try:
+        return ProxiedLinks(links, native, mcpb_home(), os.environ), []
+    except ProxyAddressError as error:
+        problem = ProxyProblem(ProxyCause.ADDRESS, str(error))
+        return None, [ObservedProxy(", ".join(filter(os.environ.get, VARIABLES)), (problem,))]
 
 
 def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
@@ -190,7 +224,7 @@ def _find_paused(registry: Registry, pauses: PausesFile) -> list[Target]:
     return [target for target in paused_targets(registry) if target.site or target.title]
 
 
-def _is_clear(router: Router, links: NativeLinks) -> bool:
+def _is_clear(router: Router, links: CompositeTransport) -> bool:
     """Return whether each host has sent its hello, or has a known problem."""
     return all(
         browser.is_live or browser.host in links.problems for browser in router.registry.all_browsers()
@@ -231,7 +265,7 @@ def _find_command(text: str) -> Command | None:
     return mcpb_command(*arguments.split()) if arguments != command else None
 
 
-async def _ping_extension(links: NativeLinks, host: str) -> Answer:
+async def _ping_extension(links: CompositeTransport, host: str) -> Answer:
     """To the extension, not only to its host, and with an answer that no mere life would give."""
     began = trio.current_time()
     try:

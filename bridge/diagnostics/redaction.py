@@ -126,6 +126,8 @@ def _redact_profile(seen: ObservedBrowser, show: Show) -> ObservedBrowser:
     trouble = seen.trouble
     return msgspec.structs.replace(
         seen,
+        host=show(Value(seen.host, Privacy.REMOTE)) if seen.proxy else seen.host,
+        proxy=show(Value(seen.proxy, Privacy.REMOTE)) if seen.proxy else "",
         label=show(Value(seen.label, Privacy.PROFILE)),
         tabs=tuple(
             msgspec.structs.replace(

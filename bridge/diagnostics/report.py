@@ -19,6 +19,7 @@ from bridge.diagnostics.browser_matching import (
     browsers_of,
     name_of_process,
 )
+from bridge.diagnostics.proxy_checks import proxy_findings
 from bridge.diagnostics.remote_status import find_remote_obstacle, summarize_remote
 from install.checks.existing_channel import Channel, channel_findings, missing_channel
 from install.checks.other_hosts import WRAPPER_GONE, OtherHost
@@ -198,7 +199,9 @@ def _judge(looked: Observations) -> _Judgement:
     others = _of_others(looked, browsers)
     paused = map(paused_finding, looked.paused)
     remote = _remote_findings(looked.remote)
-    findings = [*looked.shared, *judged, *_live_findings(browsers, judged, looked), *paused, *others, *remote]
+    proxies = proxy_findings(looked.proxies, is_fault=not any(each.role == "connected" for each in browsers))
+    live = _live_findings(browsers, judged, looked)
+    findings = [*looked.shared, *judged, *live, *paused, *others, *proxies, *remote]
     findings.sort(key=_order_browsers(browsers))
     return _Judgement(browsers, findings, _find_threats(files, judged, browsers))
 
@@ -485,10 +488,12 @@ def _browser_details(browser: KnownBrowser) -> dict[Hop, Part]:
     if browser.target and browser.target.is_startable:
         found["manifest"] = path_value(browser.target.manifest)
     if browser.pid or profiles:
-        found["browser"] = public_value(", ".join(profile.title for profile in profiles) or "runs")
+        found["browser"] = public_value(", ".join(each.program_title for each in profiles) or "runs")
     if profiles:
-        hosts = [f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles]
-        found["host"] = public_value(", ".join(hosts))
+        if hosts := [f"mcpb {seen.host_version}, pid {seen.host_pid}" for seen in profiles if not seen.proxy]:
+            found["host"] = public_value(", ".join(hosts))
+        if versions := [f"mcpb {seen.host_version}" for seen in profiles if seen.proxy]:
+            found["proxy"] = public_value(", ".join(versions))
     if known := [seen for seen in profiles if seen.brand]:
         found["extension"] = public_value(", ".join(map(_describe_extension, known)))
     if known := [seen for seen in known if not seen.is_channel]:

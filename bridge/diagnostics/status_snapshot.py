@@ -203,6 +203,7 @@ def _describe_browser(browser: Browser, router: Router) -> dict[str, Any]:
         "isChannel": browser.is_channel,
         "capabilities": sorted(single_line(name, MAX_TITLE_CHARS) for name in hello.capabilities.commands),
         "host": browser.host,
+        "proxy": browser.proxy,
         "hostVersion": single_line(browser.host_hello.version, MAX_TITLE_CHARS) if browser.host_hello else "",
         "dropped": dict(browser.dropped),
         "trouble": _describe_trouble(hello.trouble),

@@ -146,9 +146,14 @@ class ProxyProblem(Exception):  # noqa: N818  (it is also a state, not only an e
         return cls(_REMOTE.get(problem.cause, ProxyCause.ADDRESS), problem.detail)
 
     @property
+    def what_in_general(self) -> str:
+        """Return what is wrong, as a clause without the detail."""
+        return _WHAT_AND_REMEDY[self.cause][0]
+
+    @property
     def what(self) -> str:
         """Return what is wrong, as a clause."""
-        what = _WHAT_AND_REMEDY[self.cause][0]
+        what = self.what_in_general
         return f"{what} ({self.detail})" if self.detail else what
 
     @property

@@ -305,7 +305,7 @@ class _Browser:
         self._proxy = proxy
         self._links = proxy.links
         self._native = proxy.links.native
-        self._host = f"{extension_id} {proxy.url}"
+        self._host = f"{extension_id}@{proxy.url.partition('://')[2]}"
         self._profile = ""
         """Id of the profile; empty: not known yet."""
 

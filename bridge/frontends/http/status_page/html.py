@@ -305,12 +305,13 @@ def _format_browser(browser: Mapping[str, Any], content: PageContent) -> Html:
     extension = f"profile {short_id(browser['profile'])} · extension {browser['extension']}"
     if browser["isChannel"]:
         extension = "Claude in Chrome"
+    place = f"WebSocket proxy {browser['proxy']}" if browser["proxy"] else f"pid {browser['pid']}"
     is_empty = not (content.query or browser["isChannel"])
     tabs = [_format_tab(browser, tab, content) for tab in browser["tabs"] if _is_shown(tab, content)]
     return make_element(
         "section",
         make_element("h3", f"{browser['brand']} {browser['version']}{label}{gone}"),
-        make_element("p", f"{extension} · pid {browser['pid']}", class_="facts"),
+        make_element("p", f"{extension} · {place}", class_="facts"),
         tabs or (make_element("p", "No open page offers a tool.", class_="empty") if is_empty else None),
         id=f"browser-{browser['host']}",
         class_="browser",

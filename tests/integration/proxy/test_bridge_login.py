@@ -1,0 +1,168 @@
+"""`mcpb proxy login` and what follows: the commands of another home have the browsers at the proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from bridge.links.browsers.proxy_address import read_address
+from bridge.links.browsers.proxy_credentials import ProxyCredentials, login_file
+from bridge.links.oauth.login_file import RemoteLogin
+from fake_transport import one_page
+from proxied_bridge import WatchedLinks, own_extension
+from proxy_node import MCPB, SOON_S, ProxyNode, run_in_thread, running_node
+from websocket_proxy.protocol import Role
+from websocket_proxy.signing_keys import create_token
+from websocket_proxy.token_store import read_home_key
+
+TOOL = "website_tool_shop_example_tab1_getCart"
+
+
+@pytest.fixture
+async def node(mcpb_home: Path) -> AsyncIterator[ProxyNode]:
+    """A node with the home issuer, whose home is `mcpb_home`."""
+    (mcpb_home / "config.toml").write_text("[proxy]\nadmin_port = 0\n")
+    async with running_node(mcpb_home) as node:
+        yield node
+
+
+@pytest.fixture
+def client_home(short_tmp: Path) -> Path:
+    home = short_tmp / "client"
+    home.mkdir(mode=0o700)
+    return home
+
+
+class Client:
+    """Commands of mcpb on a machine without a browser."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    async def run(self, *arguments: str, status: int = 0, **environ: str) -> str:
+        """What a command prints, with stderr."""
+        environment = {**os.environ, "MCPB_HOME": str(self.home), **environ}
+
+        def run() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*MCPB, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=SOON_S,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+
+        ended = await trio.to_thread.run_sync(run)
+        assert ended.returncode == status, ended.stdout + ended.stderr
+        return ended.stdout + ended.stderr
+
+    async def sign_in(self, url: str, decide: tuple[str, ...] = ("--yes",), status: int = 0) -> str:
+        """Sign in, while the user decides on the code."""
+        process = await trio.lowlevel.open_process(
+            [*MCPB, "proxy", "login", url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "MCPB_HOME": str(self.home)},
+        )
+        printed = ""
+        with trio.fail_after(SOON_S):
+            assert process.stdout
+            async with process.stdout as stdout:
+                async for chunk in stdout:
+                    printed += chunk.decode()
+                    if (found := re.search(r"approve ([A-Z]{4}-[A-Z]{4})\n", printed)) and decide:
+                        await run_in_thread("approve", found[1], *decide)
+                        decide = ()
+            assert await process.wait() == status, printed
+        return printed
+
+
+@pytest.fixture
+def client(client_home: Path) -> Client:
+    return Client(client_home)
+
+
+def extension_token(home: Path, node: ProxyNode) -> str:
+    key = read_home_key(home / "state")
+    assert key
+    url = read_address(node.base).url
+    return create_token(
+        key.signing, user=key.user_id, role=Role.EXTENSION, issuer=url, audience=url, ttl_s=600
+    )
+
+
+async def test_after_the_login_all_commands_have_the_browsers_at_the_proxy(
+    node: ProxyNode, client: Client, mcpb_home: Path
+) -> None:
+    url = read_address(node.base).url
+    assert f"Signed in to {url}." in await client.sign_in(node.base)
+    file = login_file(client.home, read_address(url)).path
+    assert file.stat().st_mode & 0o777 == 0o600
+    status = json.loads(await client.run("status", "--json"))
+    assert any("no browser of yours" in problem for problem in status["problems"])
+
+    def answer(message: dict[str, Any]) -> Any:
+        if message["method"] == "getTabs":
+            return {"tabs": []}
+        return {"success": True, "payload": {"content": [{"type": "text", "text": "tea"}]}}
+
+    token = extension_token(mcpb_home, node)
+    async with own_extension(node, "p1", *one_page("getCart"), answer=answer, token=token):
+        assert TOOL in await client.run("tools")
+        assert "tea" in await client.run("call", TOOL)
+        assert f"at the WebSocket proxy {url}" in await client.run("status")
+        (browser,) = json.loads(await client.run("status", "--json"))["browsers"]
+        assert (browser["proxy"], browser["live"]) == (url, True)
+        report = json.loads(await client.run("doctor", "--json"))
+        assert [each["state"] for each in report["browsers"] if url in each["title"]] == ["works"]
+        assert report["healthy"]
+        redacted = await client.run("doctor", "--json", "--redact")
+        assert [line for line in redacted.splitlines() if url.partition("://")[2] in line] == []
+    assert f"Signed out of {url}." in await client.run("proxy", "logout", url)
+    assert not file.exists()
+    assert json.loads(await client.run("status", "--json"))["browsers"] == []
+
+
+async def test_a_denied_sign_in_stores_nothing(node: ProxyNode, client: Client) -> None:
+    printed = await client.sign_in(node.base, ("--deny",), status=1)
+    assert "the sign-in was denied" in printed
+    assert not login_file(client.home, read_address(node.base)).path.exists()
+
+
+async def test_two_bridges_share_refresh_tokens_that_change_with_each_use(
+    node: ProxyNode, client: Client, mcpb_home: Path, short_tmp: Path, nursery: trio.Nursery
+) -> None:
+    await client.sign_in(node.base)
+    file = login_file(client.home, read_address(node.base))
+    login = file.read()
+    assert login
+    file.write(_aged(login))
+    bridges = [
+        WatchedLinks(short_tmp / name, ProxyCredentials(client.home, {}).find_proxies)
+        for name in ("first", "second")
+    ]
+    for bridge in bridges:
+        nursery.start_soon(bridge.run)
+    async with own_extension(node, token=extension_token(mcpb_home, node)):
+        for bridge in bridges:
+            await bridge.until(lambda bridge=bridge: bridge.offered == ["getCart"])  # type: ignore[misc]
+    refreshed = file.read()
+    assert refreshed
+    assert refreshed.refresh_token != login.refresh_token
+
+
+def _aged(login: RemoteLogin) -> RemoteLogin:
+    """The sign-in after its access token has expired."""
+    return msgspec.structs.replace(login, issued_at=login.issued_at - 7200, expires_at=login.issued_at - 3600)
