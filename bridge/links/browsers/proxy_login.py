@@ -32,6 +32,8 @@ _DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _CLIENT_ID = "mcpb-bridge"
 _OFFLINE = "offline_access"
 """Scope with which many providers issue refresh tokens."""
+_FIRST_POLL_S = 2.0
+"""Seconds before the first poll: a user who has the other terminal open approves at once."""
 _INTERVAL_S = 5.0
 _MAX_INTERVAL_S = 60.0
 _LIFETIME_S = 600.0
@@ -190,16 +192,16 @@ class _Flow:
             "client_id": self._service.client_id,
         }
         with trio.move_on_after(_read_number(started, "expires_in", _LIFETIME_S, 24 * 3600)):
+            await trio.sleep(min(_FIRST_POLL_S, interval_s))
             while True:
-                await trio.sleep(interval_s)
                 requested_at = time.time()
                 try:
                     status, body = await self._http.request_json(self._service.token_endpoint, form)
                 except RemoteProblem as problem:
                     if not problem.may_recover:
                         raise
+                    status, body = 503, {}
                     interval_s = min(interval_s * 2, _MAX_INTERVAL_S)
-                    continue
                 if status == 200:
                     return body, requested_at
                 match body.get("error"):
@@ -209,6 +211,7 @@ class _Flow:
                         interval_s += _INTERVAL_S
                     case _ if status < 500:
                         raise self._rejected(status, body)
+                await trio.sleep(interval_s)
         raise SignInError("the code was not approved in time: start the sign-in again")
 
     def _rejected(self, status: int, body: Mapping[str, Any]) -> SignInError:
