@@ -63,7 +63,7 @@ bridge.hub.primitives: resource_subscriptions sampling_budget
 bridge.hub.rules: pauses root_sites site_patterns site_rules
 bridge.hub.schemas: compiled_schema schema_limits
 bridge.links.browsers: composite_transport host_connection host_streams link_problem native_hosts
-bridge.links.browsers: pending_requests proxied_links session_publisher
+bridge.links.browsers: native_profiles pending_requests proxied_links session_publisher
 bridge.mcp_session: call_observer call_results client_messages client_writer elicitation handover
 bridge.mcp_session: input_required mcp_server
 bridge.mcp_session: client_requests open_requests request_errors resource_updates sampling_and_roots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,12 @@ from bridge.hub.registry import Registry
 from bridge.hub.transport import Event, TabAddress
 from bridge.links.browsers.composite_transport import CompositeTransport
 from bridge.links.browsers.native_hosts import NativeLinks
+from bridge.links.browsers.native_profiles import NativeProfiles
+from bridge.links.browsers.proxied_links import ProxiedLinks
 from bridge.links.browsers.proxy_address import read_address
-from bridge.links.browsers.proxy_credentials import FixedToken, UsedProxy
+from bridge.links.browsers.proxy_credentials import FixedToken, UsedProxy, login_file
 from bridge.links.browsers.websocket_proxies import ProxyLinks
+from bridge.links.oauth.login_file import RemoteLogin
 from fake_host import METHOD_OF
 from fake_transport import browser_hello, one_page
 from native_host.protocol import wire
@@ -47,10 +51,19 @@ async def announce(extension: ForeignExtension, *messages: Wire) -> None:
 class WatchedLinks:
     """All links of a bridge, with a registry that hears them."""
 
-    def __init__(self, run_directory: Path, find_proxies: Callable[[], Mapping[str, UsedProxy]]) -> None:
+    def __init__(
+        self,
+        run_directory: Path,
+        find_proxies: Callable[[], Mapping[str, UsedProxy]],
+        home: Path | None = None,
+    ) -> None:
+        """Use these proxies; with `home` those of stored sign-ins, also later ones."""
         self.native = NativeLinks([run_directory])
-        self.proxies = ProxyLinks(find_proxies, self.native)
-        self.links = CompositeTransport(self.native, self.proxies)
+        self.links = CompositeTransport(self.native)
+        self.proxied = ProxiedLinks(self.links, self.native, home, {}) if home else None
+        self.proxies = ProxyLinks(find_proxies, NativeProfiles(self.native))
+        if home is None:
+            self.links.add_part(self.proxies)
         self.registry = Registry()
         self.events: list[Event] = []
         self.links.set_listener(self._keep)
@@ -62,7 +75,7 @@ class WatchedLinks:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.native.run)
-            nursery.start_soon(self.proxies.run)
+            nursery.start_soon((self.proxied or self.proxies).run)
 
     @property
     def hosts(self) -> list[str]:
@@ -89,6 +102,22 @@ class WatchedLinks:
         return await self.links.request(
             TabAddress(browser.host, 1), "browser/executeTool", params, timeout_s, **more
         )
+
+
+def store_token(home: Path, url: str) -> None:
+    """Store a sign-in, as `mcpb proxy login` does."""
+    address = read_address(url)
+    file = login_file(home, address)
+    file.prepare()
+    login = RemoteLogin(
+        url=address.url,
+        issuer=address.url,
+        token_endpoint=f"{address.url}/token",
+        client_id="mcpb-bridge",
+        access_token=token_of(USER, "client"),
+        issued_at=time.time(),
+    )
+    file.write(login)
 
 
 def use_token(url: str, token: str = "") -> Callable[[], Mapping[str, UsedProxy]]:

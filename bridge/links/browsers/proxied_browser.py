@@ -14,8 +14,9 @@ from typing import Protocol
 import trio
 
 from bridge.hub.change_signal import ChangeSignal
-from bridge.hub.transport import Event, HostAnnouncement, HostDiscovered, HostLinked, HostLost, TabTransport
+from bridge.hub.transport import Event, HostAnnouncement, HostLinked, HostLost
 from bridge.links.browsers.host_connection import HostConnection, LinkError
+from bridge.links.browsers.native_profiles import NativeProfiles
 from bridge.links.browsers.proxy_credentials import UsedProxy
 from bridge.links.browsers.proxy_problem import ProxyCause, ProxyProblem
 from bridge.links.browsers.proxy_sockets import open_socket
@@ -28,39 +29,6 @@ NATIVE_HELLO_S = 1.0
 """Seconds that a browser waits for native hosts that have not named their profiles."""
 
 _log = logging.getLogger(__name__)
-
-
-class NativeProfiles:
-    """Profiles of the browsers that are connected to native hosts of this machine."""
-
-    def __init__(self, native: TabTransport, changes: ChangeSignal) -> None:
-        self._changes = changes
-        self._profiles: dict[str, str | None] = {}
-        """By host; None: not known yet."""
-        native.set_listener(self._on_event)
-
-    def has(self, profile: str) -> bool:
-        """Return whether the browser with this profile is connected."""
-        return profile in self._profiles.values()
-
-    @property
-    def are_known(self) -> bool:
-        """Return whether each host has named its profile."""
-        return None not in self._profiles.values()
-
-    def _on_event(self, event: Event) -> None:
-        match event:
-            case HostDiscovered():
-                self._profiles[event.host] = None
-            case HostAnnouncement(message=wire.BrowserHello() as hello):
-                # The extension of Claude in Chrome has no page tools: it replaces no browser.
-                is_channel = bool(hello.capabilities.tools)
-                self._profiles[event.host] = "" if is_channel else hello.profile.id
-            case HostLost():
-                self._profiles.pop(event.host, None)
-            case _:
-                return
-        self._changes.notify()
 
 
 class HostTable(Protocol):

@@ -10,6 +10,7 @@ import trio
 
 from bridge.hub.transport import TabTransport
 from bridge.links.browsers.composite_transport import CompositeTransport
+from bridge.links.browsers.native_profiles import NativeProfiles
 from native_host.system.home_layout import HomeLayout
 
 if TYPE_CHECKING:
@@ -29,12 +30,14 @@ class ProxiedLinks:
     ) -> None:
         """Add proxies to `links`. Browsers that are connected through `native` are left out.
 
+        It does not run yet.
+
         Raises:
             ProxyAddressError: the environment names no valid address.
         """
         self.links: ProxyLinks | None = None
         self._composite = links
-        self._native = native
+        self._native = NativeProfiles(native)
         self._home = home
         self._environ = environ
         if self._is_used():

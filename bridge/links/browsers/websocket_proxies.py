@@ -17,7 +17,6 @@ import msgspec
 import trio
 
 from bridge.errors import CallError
-from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.operation import FINISHED, OnFinished, Operation
 from bridge.hub.transport import (
     NO_OBSERVER,
@@ -28,12 +27,12 @@ from bridge.hub.transport import (
     HostDiscovered,
     Listener,
     TabAddress,
-    TabTransport,
 )
 from bridge.links.browsers.composite_transport import BrowserLinks
 from bridge.links.browsers.host_connection import HostConnection
 from bridge.links.browsers.link_problem import LinkProblem
-from bridge.links.browsers.proxied_browser import NativeProfiles, ProxiedBrowser
+from bridge.links.browsers.native_profiles import NativeProfiles
+from bridge.links.browsers.proxied_browser import ProxiedBrowser
 from bridge.links.browsers.proxy_credentials import ProxyCredentials, UsedProxy
 from bridge.links.browsers.proxy_problem import ProxyCause, ProxyProblem
 from bridge.links.browsers.proxy_sockets import OPENING_S, ProxySocket, open_socket
@@ -66,13 +65,14 @@ class ProxyState(msgspec.Struct, frozen=True):
 class ProxyLinks(BrowserLinks):
     """All proxies, as one `TabTransport`."""
 
-    def __init__(self, find_proxies: Callable[[], Mapping[str, UsedProxy]], native: TabTransport) -> None:
+    def __init__(self, find_proxies: Callable[[], Mapping[str, UsedProxy]], native: NativeProfiles) -> None:
         """Connect to what `find_proxies` returns, by address; it is called again and again.
 
-        Browsers that are connected through `native` are left out.
+        Browsers that are connected to native hosts are left out.
         """
-        self.changes = ChangeSignal()
-        self.native = NativeProfiles(native, self.changes)
+        self.changes = native.changes
+        """Changes of native hosts, of proxies and of their browsers."""
+        self.native = native
         self._find_proxies = find_proxies
         self._proxies: dict[str, _Proxy] = {}
         self._listeners: list[Listener] = []
@@ -179,7 +179,7 @@ class ProxyLinks(BrowserLinks):
         self._connections.pop(host, None)
 
 
-def make_proxy_links(native: TabTransport, home: Path, environ: Mapping[str, str]) -> ProxyLinks:
+def make_proxy_links(native: NativeProfiles, home: Path, environ: Mapping[str, str]) -> ProxyLinks:
     """Return the links to the proxies of a user. Raises ProxyAddressError."""
     return ProxyLinks(ProxyCredentials(home, environ).find_proxies, native)
 

@@ -19,8 +19,9 @@ from fake_host import PlayedHost
 from fake_transport import one_page
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
-from proxied_bridge import SOON_S, WatchedLinks, announce, own_extension, use_token
-from proxy_node import ProxyNode, running_node, token_of, write_config
+from proxied_bridge import SOON_S, WatchedLinks, announce, own_extension, store_token, use_token
+from proxy_node import ForeignExtension, ProxyNode, running_node, token_of, write_config
+from websocket_ends import Authority
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ async def test_a_browser_with_a_native_host_is_used_through_the_proxy_when_that_
             with trio.fail_after(SOON_S):
                 await host.welcome(*one_page("getCart"))
             await links.until(lambda: links.hosts == ["native"])
-            await extension.until(lambda it: it.notifications[-1]["method"] == "disconnected")
+            await until_left(extension, 1)
             assert (links.offered, extension.requests) == (["getCart"], [])
         lost_at = trio.current_time()
         await links.until(lambda: links.hosts == [links_url(node)])
@@ -125,7 +126,7 @@ async def test_a_browser_with_a_native_host_is_used_through_the_proxy_when_that_
             with trio.fail_after(SOON_S):
                 await host.welcome(*one_page("getCart"))
             await links.until(lambda: links.hosts == ["native"])
-            await extension.until(lambda it: it.notifications[-1]["method"] == "disconnected")
+            await until_left(extension, 2)
             assert links.offered == ["getCart"]
     assert all(message["method"] != "browser/cancel" for message in extension.notifications)
 
@@ -148,7 +149,23 @@ async def test_a_call_in_progress_ends_where_it_began_when_a_native_host_appears
             await links.until(lambda: links.hosts == ["native"])
             await extension.send(id=extension.requests[0]["id"], result="after the change")
             await links.until(lambda: results == [b'"after the change"'])
-            await extension.until(lambda it: it.notifications[-1]["method"] == "disconnected")
+            await until_left(extension, 1)
+
+
+async def test_a_proxy_that_the_user_signs_in_to_later_is_not_used_for_browsers_with_a_native_host(
+    node: ProxyNode, short_tmp: Path, nursery: trio.Nursery
+) -> None:
+    links = WatchedLinks(short_tmp / "run", dict, short_tmp)
+    nursery.start_soon(links.run)
+    async with PlayedHost.in_directory(short_tmp / "run") as host, own_extension(node) as extension:
+        with trio.fail_after(SOON_S):
+            await host.welcome(*one_page("getCart"))
+        await links.until(lambda: links.hosts == ["native"])
+        store_token(short_tmp, node.base)
+        await until_left(extension, 1)
+        assert links.hosts == ["native"]
+        async with own_extension(node, "p2"):
+            await links.until(lambda: links.hosts == ["native", links_url(node)])
 
 
 # ── Staying connected ───────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +239,28 @@ async def test_each_reason_of_a_rejection_is_a_cause(
     links = WatchedLinks(short_tmp / "run", use_token(node.base, token_of("alice", "client", **changed)))
     nursery.start_soon(links.run)
     await links.until(lambda: links.causes == [cause])
+
+
+async def test_an_address_without_a_proxy_and_an_untrusted_certificate_are_causes(
+    mcpb_home: Path, short_tmp: Path, nursery: trio.Nursery
+) -> None:
+    authority = Authority(short_tmp)
+    write_config(mcpb_home)
+    files = "--tls-cert", str(authority.certificate), "--tls-key", str(authority.key)
+    async with running_node(mcpb_home, *files) as node:
+        links = WatchedLinks(short_tmp / "run", use_token(node.base))
+        nursery.start_soon(links.run)
+        await links.until(lambda: links.causes == ["tls"])
+    await links.until(lambda: links.causes == ["address"])
+
+
+async def until_left(extension: ForeignExtension, times: int) -> None:
+    """Wait until clients have left an extension so many times."""
+
+    def is_left(it: ForeignExtension) -> bool:
+        return [each["method"] for each in it.notifications].count("disconnected") == times
+
+    await extension.until(is_left)
 
 
 def links_url(node: ProxyNode) -> str:
