@@ -80,7 +80,7 @@ class LinkedHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The browser's own name; empty where its extension has not introduced itself."""
     browser_version: str = ""
     proxy: str = ""
-    """Address of the WebSocket proxy in place of a native host; empty: there is none."""
+    """Address of the WebSocket proxy in place of a native host; empty: a native host."""
 
     @property
     def kind(self) -> Kind:

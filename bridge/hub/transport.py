@@ -35,7 +35,7 @@ class HostDiscovered(msgspec.Struct, frozen=True):
     started_at: float
     """Seconds since the epoch."""
     proxy: str = ""
-    """Address of the WebSocket proxy in place of a native host; empty: there is none."""
+    """Address of the WebSocket proxy in place of a native host; empty: a native host."""
 
 
 class HostLinked(msgspec.Struct, frozen=True):

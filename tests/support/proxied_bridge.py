@@ -104,7 +104,7 @@ class WatchedLinks:
         )
 
 
-def store_token(home: Path, url: str) -> None:
+def store_token(home: Path, url: str, token: str = "") -> None:
     """Store a sign-in, as `mcpb proxy login` does."""
     address = read_address(url)
     file = login_file(home, address)
@@ -114,7 +114,7 @@ def store_token(home: Path, url: str) -> None:
         issuer=address.url,
         token_endpoint=f"{address.url}/token",
         client_id="mcpb-bridge",
-        access_token=token_of(USER, "client"),
+        access_token=token or token_of(USER, "client"),
         issued_at=time.time(),
     )
     file.write(login)

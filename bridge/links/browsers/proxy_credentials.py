@@ -58,6 +58,16 @@ class UsedProxy(NamedTuple):
 
     address: ProxyAddress
     tokens: TokenSource
+    file: Path | None = None
+    """File of the tokens."""
+
+    def file_identity(self) -> tuple[int, int] | None:
+        """Return a value that changes when the user signs in again, or tokens are refreshed."""
+        try:
+            found = self.file.stat() if self.file else None
+        except OSError:
+            return None
+        return (found.st_ino, found.st_mtime_ns) if found else None
 
 
 class _Claims(msgspec.Struct):
@@ -130,4 +140,5 @@ class ProxyCredentials:
     def _use(self, address: ProxyAddress) -> UsedProxy:
         if self._given and self._given.address == address:
             return self._given
-        return UsedProxy(address, LoginTokens(address.url, login_file(self._home, address), _REPEATS_S))
+        file = login_file(self._home, address)
+        return UsedProxy(address, LoginTokens(address.url, file, _REPEATS_S), file.path)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import trio
 
@@ -22,6 +21,7 @@ from bridge.links.oauth.login_file import RemoteLogin
 from bridge.links.oauth.login_tokens import find_expiry, store_login
 from bridge.links.oauth.oauth_http import OAuthHttp, open_http, origin_of
 from bridge.links.remote_problem import RemoteProblem
+from http_serving.server_address import AddressError, parse_server_address
 from native_host.protocol.untrusted_text import single_line
 from websocket_proxy.protocol import Role
 
@@ -110,7 +110,7 @@ async def _find_service(http: OAuthHttp, address: ProxyAddress) -> _Service:
     if status != 200:
         resource = {}
     named = _read_text(resource, "resource") or address.url
-    if urlsplit(named).netloc != urlsplit(address.url).netloc:
+    if not _has_authority_of(named, address.url):
         raise SignInError(f"{address.url} says that its address is {_show(named)}: use that one")
     servers = resource.get("authorization_servers")
     issuers = [each for each in servers if isinstance(each, str)] if isinstance(servers, list) else []
@@ -119,6 +119,13 @@ async def _find_service(http: OAuthHttp, address: ProxyAddress) -> _Service:
             return _read_service(metadata, issuer, resource, named)
     text = "names no authorization server with device authorization"
     raise SignInError(f"{address.url} {text}: check the address, or ask its operator")
+
+
+def _has_authority_of(named: str, url: str) -> bool:
+    try:
+        return parse_server_address(named).authority == parse_server_address(url).authority
+    except AddressError:
+        return False
 
 
 async def _find_metadata(http: OAuthHttp, issuer: str) -> Mapping[str, Any]:
@@ -134,7 +141,10 @@ async def _find_metadata(http: OAuthHttp, issuer: str) -> Mapping[str, Any]:
 
 
 def _metadata_urls(issuer: str) -> Iterator[str]:
-    path = urlsplit(issuer).path.rstrip("/")
+    try:
+        path = parse_server_address(issuer).path.rstrip("/")
+    except AddressError:
+        return
     origin = origin_of(issuer)
     for known in _SERVER_PATHS:
         yield f"{origin}{known}{path}"

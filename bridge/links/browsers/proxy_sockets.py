@@ -28,7 +28,7 @@ from native_host.protocol import jsonrpc, wire
 from native_host.protocol.jsonrpc import Envelope, UndecodableError
 from native_host.protocol.wire import Code
 from websocket_proxy import protocol
-from websocket_proxy.protocol import CloseCode, RejectionReason
+from websocket_proxy.protocol import CloseCode
 
 OPENING_S = 10.0
 """Seconds for a connection with its opening, and for a response of the proxy itself."""
@@ -40,7 +40,7 @@ _LOOK_S = 30.0
 """Seconds between two looks at the clock, which may have been set."""
 _LEAST_S = 2.0
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-_TIME_REASONS = {RejectionReason.EXPIRED, RejectionReason.NOT_YET_VALID}
+_OF_TIME = {ProxyCause.TOKEN_EXPIRED, ProxyCause.TOKEN_NOT_YET_VALID}
 _LIMITS = WebSocketLimits(message_bytes=wire.SOCKET_BYTES)
 _CLIENT = wire.ClientInfo(name="mcpb", version=__version__)
 T = TypeVar("T", bound=msgspec.Struct)
@@ -141,6 +141,9 @@ class ProxySocket(HostStream):
         """Wait for the next list of the user's extensions; None at the end."""
         while received := await self.receive():
             messages = [_decode(body) for body in received]
+            for message in messages:
+                if message.error:  # the response to a new token
+                    self._read_response(message, protocol.HandshakeResult)
             if lists := [message for message in messages if message.method == "extensions"]:
                 return _read(bytes(lists[-1].params), protocol.ExtensionList).extensions
         return None
@@ -187,10 +190,11 @@ class ProxySocket(HostStream):
         raise ProxyProblem(ProxyCause.LOST, error.message)
 
     def _rejected(self, data: _ErrorData) -> ProxyProblem:
+        problem = ProxyProblem.of_token(data.reason, data.detail)
         is_new = time.time() < self._proxy.tokens.due_at < math.inf
-        if is_new and data.reason in _TIME_REASONS:
+        if is_new and problem.cause in _OF_TIME:
             return ProxyProblem(ProxyCause.CLOCK, data.detail)
-        return ProxyProblem.of_token(data.reason, data.detail)
+        return problem
 
     def _make_handshake(self) -> protocol.Handshake:
         return protocol.Handshake(access_token=self._token, client=_CLIENT, wire=wire.WIRE_VERSION)
@@ -221,7 +225,7 @@ async def open_socket(proxy: UsedProxy) -> ProxySocket:
     """Open a WebSocket and sign in. Run its `run`, and call its `close` at the end.
 
     Raises:
-        ProxyProblem: there is none.
+        ProxyProblem: it cannot be opened.
     """
     token = await _read_token(proxy)
     try:

@@ -193,7 +193,7 @@ class _Proxy:
         self.used = used
         self.retry_at = 0.0
         self.is_listed = False
-        """Its list, or the reason why there is none, is known."""
+        """Its list, or the reason why it sends no list, is known."""
         self._problem: ProxyProblem | None = None
         self._listed: dict[str, ListedExtension] = {}
         self._browsers: dict[str, _Browser] = {}
@@ -240,7 +240,13 @@ class _Proxy:
                         backoff.reset()
                     delay_s = backoff.next_delay_s() * random.uniform(0.5, 1)  # noqa: S311  (no secret)
                     self.retry_at = trio.current_time() + delay_s
-                    await trio.sleep(delay_s)
+                    await self._wait_retry()
+
+    async def _wait_retry(self) -> None:
+        """Wait until the next attempt, or until there are new tokens."""
+        before = self.used.file_identity()
+        while trio.current_time() < self.retry_at and self.used.file_identity() == before:  # noqa: ASYNC110
+            await trio.sleep(min(POLL_S, max(0.0, self.retry_at - trio.current_time())))
 
     async def _watch(self) -> ProxyProblem:
         """Receive lists until the end, and return the reason."""

@@ -14,7 +14,7 @@ from bridge.errors import CallError
 from bridge.hub.registry import GRACE_S
 from bridge.hub.transport import HostLost
 from bridge.links.browsers.proxy_address import read_address
-from bridge.links.browsers.proxy_credentials import UsedProxy
+from bridge.links.browsers.proxy_credentials import ProxyCredentials, UsedProxy
 from fake_host import PlayedHost
 from fake_transport import one_page
 from native_host.protocol import wire
@@ -239,6 +239,18 @@ async def test_each_reason_of_a_rejection_is_a_cause(
     links = WatchedLinks(short_tmp / "run", use_token(node.base, token_of("alice", "client", **changed)))
     nursery.start_soon(links.run)
     await links.until(lambda: links.causes == [cause])
+
+
+async def test_a_new_sign_in_is_used_soon_after_a_rejection(
+    node: ProxyNode, short_tmp: Path, nursery: trio.Nursery
+) -> None:
+    store_token(short_tmp, node.base, token_of("alice", "client", exp=time.time() - 60))
+    links = WatchedLinks(short_tmp / "run", ProxyCredentials(short_tmp, {}).find_proxies)
+    nursery.start_soon(links.run)
+    await links.until(lambda: links.causes == ["token-expired"])
+    store_token(short_tmp, node.base)
+    async with own_extension(node):
+        await links.until(lambda: links.offered == ["getCart"])
 
 
 async def test_an_address_without_a_proxy_and_an_untrusted_certificate_are_causes(
