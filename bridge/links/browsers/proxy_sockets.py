@@ -38,7 +38,7 @@ SILENCE_S = 50.0
 CLOSE_S = 1.0
 _LOOK_S = 30.0
 """Seconds between two looks at the clock, which may have been set."""
-_LEAST_S = 2.0
+_LEAST_S = 1.0
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _OF_TIME = {ProxyCause.TOKEN_EXPIRED, ProxyCause.TOKEN_NOT_YET_VALID}
 _LIMITS = WebSocketLimits(message_bytes=wire.SOCKET_BYTES)

@@ -205,7 +205,7 @@ async def test_a_new_token_is_sent_on_open_sockets(
     node: ProxyNode, short_tmp: Path, nursery: trio.Nursery
 ) -> None:
     tokens = RenewedToken(
-        token_of("alice", "client", exp=time.time() - 26), token_of("alice", "client", jti="second")
+        token_of("alice", "client", exp=time.time() - 27.5), token_of("alice", "client", jti="second")
     )
     address = read_address(node.base)
     used = {address.url: UsedProxy(address, tokens)}
@@ -213,7 +213,7 @@ async def test_a_new_token_is_sent_on_open_sockets(
     nursery.start_soon(links.run)
     async with own_extension(node):
         await links.until(lambda: links.offered == ["getCart"])
-        await trio.sleep_until(trio.current_time() + 5)  # the first token has ended, tolerance included
+        await trio.sleep_until(trio.current_time() + 3)  # the first token has ended, tolerance included
         assert await links.execute() == b'{"method": "browser/executeTool"}'
         assert [type(event) for event in links.events].count(HostLost) == 0
 
