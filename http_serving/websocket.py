@@ -240,8 +240,8 @@ class WebSocketStream:
             raise trio.BrokenResourceError("the connection has ended")
 
     def ping(self) -> None:
-        """Send a ping: `last_pong_at` changes when its response comes."""
-        if self.accepts_messages:
+        """Send a ping, unless the other end closes: `last_pong_at` changes when its response comes."""
+        if self.accepts_messages and not self._protocol.has_ended:
             self._writer.write(self._protocol.encode_ping(b""))
 
     def _send_pongs(self, pings: list[bytes]) -> None:

@@ -546,9 +546,9 @@ class TestModules:
             chrome.windows.getLastFocused = async () => ({ id: 1 });
             chrome.webNavigation.getFrame = async () => ({ url: tab.url, documentId: "d1" });
             const sent = [];
-            const link = { ended: {}, post: ({ method }) => sent.push(method) };
-            const tabs = new Tabs(nothing, nothing, nothing, Promise.resolve());
-            await tabs.announceAll(link);
+            const audience = { post: ({ method }) => sent.push(method) };
+            const tabs = new Tabs(nothing, nothing, nothing, audience, Promise.resolve());
+            await tabs.announceAll();
             const refreshed = tabs.refresh(1);
             await tabs.removed(1);
             read.resolve({ ...tab, active: true });

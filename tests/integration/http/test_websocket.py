@@ -312,6 +312,7 @@ async def test_responses_to_messages_before_a_close_frame_are_sent(
     client, server = pair
     client.put(b"request")
     nursery.start_soon(client.finish, 1000, "done")
+    await trio.testing.wait_all_tasks_blocked()  # the close frame follows at once
     assert await receive(server) == [b"request"]
     server.ping()
     response = server.put(b"response")
