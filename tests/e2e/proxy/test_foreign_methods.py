@@ -106,6 +106,16 @@ def test_a_client_uses_its_own_tabs_and_handed_over_ones_and_no_others(
         )
         rules = [{"session": another.connection, "deny": ["http://localhost:*"]}]
         assert client.rejection("browser/siteRules", sessions=rules)["code"] == NOT_YOURS
+        with proxied.popup() as popup:
+            popup.tab.evaluate(
+                "(globalThis.worker = chrome.runtime.connect({ name: 'mcpb-popup' }),"
+                f"worker.postMessage({{ type: 'watch', tabId: {users} }}),"
+                "worker.postMessage({ type: 'hand-over', handedOver: true }), 0)"
+            )
+            proxied.proxy.until(
+                lambda: "result" in client.response_to(client.begin("selectTab", tabId=users))
+            )
+        assert evaluate(client, "location.search") == "?user"
         another.request("closeTab")
 
 
