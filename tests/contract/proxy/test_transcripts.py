@@ -127,8 +127,11 @@ async def test_the_samples_of_the_control_methods_are_what_the_sockets_send_and_
             await script.send(request, client)
             await play("connect: Response (Error - Already connected)", client, {"data"})
 
-            await play("disconnect: Request", client)
+            request = await play("disconnect: Request", client)
             await play("disconnect: Response", client)
+            await script.send(request, client)  # without a connection
+            response = {"jsonrpc": "2.0", "id": 4, "result": {"disconnected": True}}
+            assert await receive_but_status(client) == response
             assert script.real("ext-d1cdb70b-b20a-46ed-8fa7-7597a0f2837a") == confirmed["extension_id"]
 
 

@@ -88,6 +88,17 @@ def test_input_reaches_the_page_as_that_of_a_user_and_a_screenshot_has_its_size(
     client.request("closeTab", tabId=tab_id)
 
 
+def test_devtools_commands_that_no_client_may_send_are_rejected(
+    proxied: ProxiedBrowser, client: ProxyClient
+) -> None:
+    tab_id = client.request("createTab", url=f"{proxied.pages}/plain.html")["tabId"]
+    for method in ("Browser.close", "Target.createTarget", "Network.getAllCookies"):
+        error = client.rejection("forwardCDPCommand", method=method, params={})
+        assert (error["code"], error["data"]["handed"]) == (INVALID_PARAMS, False), method
+    assert evaluate(client, "1 + 1") == 2
+    client.request("closeTab", tabId=tab_id)
+
+
 def test_a_client_uses_its_own_tabs_and_handed_over_ones_and_no_others(
     proxied: ProxiedBrowser, client: ProxyClient
 ) -> None:
