@@ -77,7 +77,8 @@ installer = tests/integration/installer
 test-installer:
 	@$(pytest) $(installer)
 
-# The mcp package, other clients and suites, and recorded messages of Claude in Chrome's native host.
+# The mcp package, other clients and suites, the WebSocket proxy's specification, and recorded messages of Claude in
+# Chrome's native host.
 test-contract:
 	@$(pytest) tests/contract --ignore=$(real-host)
 
