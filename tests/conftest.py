@@ -74,6 +74,15 @@ def marks_of(path: str) -> Sequence[pytest.MarkDecorator]:
     return MARKS[max(places, key=len)] if places else ()
 
 
+FORKING = [HERE / "e2e" / folder for folder in ("browser_tools", "chain", "extension", "http", "security")]
+"""Folders with many tests that start bridges, which are about something else."""
+
+
+def forks_bridges(node: pytest.Item) -> bool:
+    """Return whether the bridges of a test may be forks (`Chain.forks_bridges`)."""
+    return node.path.parent in FORKING and not node.get_closest_marker("real_bridges")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Without a browser its tests are skipped, but never in CI."""
     if os.environ.get("CI"):
@@ -122,10 +131,10 @@ def browser_of_file() -> Iterator[SharedBrowser]:
 def chain(request: pytest.FixtureRequest, short_tmp: Path, pages: str) -> Iterator[Chain]:
     """A machine of its own for a test, or for a file that is marked `one_browser`, if the test takes it."""
     if not (request.node.get_closest_marker("one_browser") and "browser" in request.fixturenames):
-        yield Chain(short_tmp, pages)
+        yield Chain(short_tmp, pages, forks_bridges=forks_bridges(request.node))
         return
     shared: SharedBrowser = request.getfixturevalue("browser_of_file")
-    with shared.chain() as chain:
+    with shared.chain(forks_bridges=forks_bridges(request.node)) as chain:
         yield chain
 
 

@@ -25,6 +25,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from bridge.hub.public_names import MAX_NAME
 from demo.chromium import Chromium, Page, open_chromium
+from forked_processes import forked_mcpb
 from install.browsers import user_data_dir_target
 from install.installation import InstallationPaths, RegisteredHost
 from install.plan import apply
@@ -96,6 +97,8 @@ class Chain:
     """Of bridges and commands, in the environment."""
     tabs_before: int = 0
     """Number of the last tab that earlier tests have opened in this browser."""
+    forks_bridges: bool = False
+    """True if `command` starts forks (fork_server.py), whose process id is not that of the command."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -106,8 +109,9 @@ class Chain:
     @property
     def command(self) -> StdioServerParameters:
         """`mcpb bridge`, as an MCP client starts it."""
+        program, *arguments = forked_mcpb() if self.forks_bridges else MCPB
         return StdioServerParameters(
-            command=MCPB[0], args=[*MCPB[1:], "bridge", "--structured"], env=self.env
+            command=program, args=[*arguments, "bridge", "--structured"], env=self.env
         )
 
     def client(

@@ -1,20 +1,17 @@
 """An MCP server that does what a test instructs: both eras, over HTTP, legacy SSE or stdio.
 
     python instructable_server.py stdio
-    python instructable_server.py http      # a server for each line of standard input
+    python instructable_server.py http PORT     # port 0: any; prints the port
 
 Over HTTP, `POST /control` changes `Instructions` and starts `Actions`; `GET /log?after=VERSION` returns all
 that the server recorded, once there is more than at VERSION, or after a second. Over stdio the unlisted tools
-`control` and `recorded` do the same. The environment variable INSTRUCTIONS has the first instructions of the
-server on stdio. Each line for HTTP servers is a `Start` in JSON, answered with a line of process id and port.
-All processes end with the standard input.
+`control` and `recorded` do the same. The environment variable INSTRUCTIONS has the first instructions.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
 import warnings
@@ -537,32 +534,8 @@ def build_app(instructed: Instructed) -> Starlette:
     )
 
 
-class Start(msgspec.Struct):
-    """An HTTP server to start."""
-
-    instructions: dict[str, Any]
-    port: int = 0
-    """0: any."""
-
-
-def serve_forks() -> None:
-    """Start servers by forking this process: its imports take 0.8 s of processor time."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system collects the exit status of servers
-    for line in sys.stdin.buffer:
-        start = msgspec.json.decode(line, type=Start)
-        until_end, held = os.pipe()  # `held` closes when this process ends, and its servers with it
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.dup2(until_end, 0)
-            os.close(held)
-            os.environ["INSTRUCTIONS"] = json.dumps(start.instructions)
-            trio.run(serve_http, start.port)
-            os._exit(0)
-        os.close(until_end)
-
-
 async def serve_http(port: int) -> None:
-    """Serve until standard input ends."""
+    """Serve at a port, 0: any; print which."""
     instructed = Instructed(is_stdio=False)
     await instructed.control({})
     with socket.create_server(("127.0.0.1", port)) as listener:
@@ -571,11 +544,8 @@ async def serve_http(port: int) -> None:
         app = cast("ASGIFramework", build_app(instructed))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hypercorn.trio.serve, app, config)
-            sys.stdout.write(f"{os.getpid()} {listener.getsockname()[1]}\n")
+            sys.stdout.write(f"{listener.getsockname()[1]}\n")
             sys.stdout.flush()
-            async with trio.lowlevel.FdStream(os.dup(0)) as parent:
-                await parent.receive_some()
-            nursery.cancel_scope.cancel()
 
 
 async def serve_stdio() -> None:
@@ -589,9 +559,14 @@ async def serve_stdio() -> None:
         await server.run(from_client, to_client, server.create_initialization_options())
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve over stdio or HTTP."""
     warnings.simplefilter("ignore")
     if sys.argv[1] == "stdio":
         trio.run(serve_stdio)
     else:
-        serve_forks()
+        trio.run(serve_http, int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

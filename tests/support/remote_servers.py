@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import os
 import shutil
@@ -15,12 +13,14 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import trio
+
+from forked_processes import ForkedProcess, fork_server
 
 ROOT = Path(__file__).parents[2]
 SOON_S = 60
@@ -107,50 +107,12 @@ class ServerLog(msgspec.Struct, frozen=True):
         return [request for request in self.requests if request.rpc_method == rpc_method]
 
 
-class _ServerStarter:
-    """Process that starts instructable servers."""
-
-    def __init__(self) -> None:
-        command = [*INSTRUCTABLE_STDIO[:2], "http"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-
-    def start(self, instructions: Mapping[str, Any], port: int) -> tuple[int, int]:
-        """Start a server; return its process id and port."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps({"instructions": instructions, "port": port}).encode() + b"\n")
-        self._process.stdin.flush()
-        pid, port = map(int, self._process.stdout.readline().split())
-        return pid, port
-
-    def stop(self) -> None:
-        """End it and its servers."""
-        self._process.communicate(timeout=SOON_S)
-
-
-@functools.cache
-def _server_starter() -> _ServerStarter:
-    starter = _ServerStarter()
-    atexit.register(starter.stop)
-    return starter
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 class Instructable:
     """A running instructable server; it can be killed and started again on its port."""
 
     def __init__(self, instructions: Mapping[str, Any]) -> None:
         self._instructions = dict(instructions)
-        self._pid = 0
+        self._process: ForkedProcess | None = None
         self.port = 0
         self.start()
 
@@ -166,18 +128,19 @@ class Instructable:
 
     def start(self) -> None:
         """Start the process, with the instructions of its first start."""
-        self._pid, self.port = _server_starter().start(self._instructions, self.port)
+        argv = [INSTRUCTABLE_STDIO[1], "http", str(self.port)]
+        environment = {**os.environ, "INSTRUCTIONS": json.dumps(self._instructions)}
+        reading, writing = os.pipe()
+        with open(reading, "rb") as printed:  # noqa: PTH123 - a descriptor
+            self._process = fork_server("instructable_server:main").start(argv, environment, writing)
+            os.close(writing)
+            self.port = int(printed.readline())
 
     def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
         """End the process, and wait for its end."""
-        if pid := self._pid:
-            self._pid = 0
-            with suppress(ProcessLookupError):  # it may have died
-                os.kill(pid, by)
-            deadline = time.monotonic() + SOON_S
-            while _is_running(pid):
-                assert time.monotonic() < deadline, "the server does not end"
-                time.sleep(_POLL_S)
+        if process := self._process:
+            self._process = None
+            process.end(by)
 
     def control(self, **changes: Any) -> None:
         """Change instructions or start actions (`Instructions`, `Actions` of instructable_server.py)."""

@@ -121,14 +121,14 @@ class SharedBrowser:
         return Chromium(self._chromium.process, devtools, self._chromium.version)
 
     @contextmanager
-    def chain(self) -> Iterator[SharedChain]:
+    def chain(self, *, forks_bridges: bool) -> Iterator[SharedChain]:
         """The machine, with pages at a port that the browser has never seen."""
         with ExitStack() as servers:
             while (pages := servers.enter_context(serving_pages())) in self._seen:
                 pass
             self._seen.add(pages)
             (self._home / "state" / "mcpb.log").unlink(missing_ok=True)
-            yield SharedChain(self._home, pages, browser_of_file=self)
+            yield SharedChain(self._home, pages, forks_bridges=forks_bridges, browser_of_file=self)
 
 
 async def _count_tabs(chromium: Chromium) -> int:

@@ -432,10 +432,10 @@ class Browsing:
 
 
 @contextmanager
-def open_browsing(flags: Sequence[str] = ()) -> Iterator[Browsing]:
+def open_browsing(flags: Sequence[str] = (), *, forks_bridges: bool = True) -> Iterator[Browsing]:
     """A machine of its own, as long as the block; `flags` are for its Chromium."""
     with serving_site() as site, trio_thread() as thread, throw_away_directory() as home:
-        chain = Chain(home, site.url)
+        chain = Chain(home, site.url, forks_bridges=forks_bridges)
         with thread.holding(chain.browser(flags=flags)) as chromium:
             thread.run(until, lambda: any((home / "run").glob("*.json")))  # the extension has called its host
             yield Browsing(thread, chain, Browser(thread, chromium), site)

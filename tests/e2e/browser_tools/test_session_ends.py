@@ -260,6 +260,14 @@ def test_sessions_that_follow_each_other_leave_no_groups(browsing: Browsing) -> 
     wait_true(lambda: group_ids(browsing) == [])
 
 
+@pytest.fixture
+def real_bridges(browsing: Browsing) -> Iterator[None]:
+    """Start bridges as clients do, for a test that kills one."""
+    browsing.chain.forks_bridges = False
+    yield
+    browsing.chain.forks_bridges = True
+
+
 def let_a_minute_pass(browsing: Browsing) -> None:
     """Let the worker believe that a minute has passed, and its alarm go off."""
     browsing.ask_extension(
@@ -285,6 +293,7 @@ def has_unnamed(browsing: Browsing) -> bool:
     return bool(owners(browsing).get("unnamed"))
 
 
+@pytest.mark.usefixtures("real_bridges")
 def test_the_unused_tabs_of_a_killed_bridge_are_closed_after_a_minute(browsing: Browsing) -> None:
     with browsing.client(ANN) as tools:
         seen = tools.open_site("article.html")

@@ -21,7 +21,7 @@ from native_host.protocol.wire import Code
 from process_memory import child_processes, resident_bytes
 from socket_observer import hosts
 
-pytestmark = pytest.mark.one_browser
+pytestmark = [pytest.mark.one_browser, pytest.mark.real_bridges]  # it measures the memory of bridges
 
 MOST_BYTES = 64 << 20
 """Resident memory of a host or a bridge, whatever passed through it; 44 MB were measured."""

@@ -39,7 +39,7 @@ from remote_servers import INSTRUCTABLE_STDIO, Instructable, RecordedRequest, in
 from secret_search import Evidence
 from wire_peers import until
 
-pytestmark = CLOSES_EARLY
+pytestmark = [pytest.mark.real_bridges, CLOSES_EARLY]
 
 SOON_S = 60
 ADDRESS = re.compile(r"^(http\S+/authorize\?\S+)\n", re.MULTILINE)

@@ -26,9 +26,10 @@ def hosts() -> Iterator[LoggedHosts]:
 
 
 @pytest.fixture(scope="module")
-def browsing() -> Iterator[Browsing]:
+def browsing(request: pytest.FixtureRequest) -> Iterator[Browsing]:
     """A user's machine with a real Chromium. Rules go into `browsing.chain.home / "config.toml"`."""
-    with open_browsing() as opened:
+    is_real = request.node.get_closest_marker("real_bridges") is not None
+    with open_browsing(forks_bridges=not is_real) as opened:
         yield opened
 
 

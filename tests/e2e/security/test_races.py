@@ -28,6 +28,8 @@ from socket_observer import Onlooker, onlooking
 from socket_observer import hosts as native_hosts
 from tool_browser import Browsing, Tools
 
+pytestmark = pytest.mark.real_bridges  # it stops them now and then
+
 EVIL, BANK = "evil.localhost", "bank.localhost"
 SECRET = "balance 12345.67"
 LONGEST_DELAY_MS = 250
