@@ -12,6 +12,7 @@ from mcp import Client
 from demo.chromium import Chromium, Page
 from full_chain import REQUESTED, WEBMCP, Chain, call, until_listed
 from shared_browser import SharedBrowser, open_shared_browser
+from socket_observer import Frame, onlooking
 from wire_peers import until
 
 pytestmark = pytest.mark.one_browser
@@ -48,11 +49,18 @@ async def page(chain: Chain, browser: Chromium) -> Page:
 
 
 @pytest.fixture
-async def named(client: Client, page: Page, webmcp: str) -> Named:
+async def named(chain: Chain, client: Client, page: Page, webmcp: str) -> Named:
     """The public name of a tool, once the page's server and the browser have listed all."""
     own = len(OWN) + (webmcp == "on") + 1
+    async with onlooking(chain) as onlooker:  # the browser alone lists as many, and runs them itself
+        await onlooker.until(lambda: runs_all_of_its_own(onlooker.offering("count")))
     names = await until_listed(client, lambda names: len(names) == own)
     return lambda tool: next(name for name in names if name.endswith(f"_{tool}"))
+
+
+def runs_all_of_its_own(frame: Frame | None) -> bool:
+    """Return whether calls of the package's tools go to the package's server."""
+    return frame is not None and {frame["via"].get(tool) for tool in OWN} == {"mcp-b"}
 
 
 async def result_of(client: Client, name: str) -> dict[str, Any]:
