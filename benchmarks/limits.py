@@ -56,6 +56,17 @@ REMOTE_TO_PACKAGE_MS = Limit(most=2)
 FIRST_REMOTE_LIST_MS = Limit(most=1_200)
 """From the start of a bridge one of whose servers does not answer."""
 
+# The WebSocket proxy.
+RELAY_TO_COPIER = Limit(most=3)
+"""Processor time of a small message, one call at a time."""
+RELAY_TO_NODE = Limit(most=4 / 3)
+RELAY_16MB_TO_COPIER = Limit(most=2)
+RELAYED_PER_SECOND = Limit(least=20_000)
+"""Small messages through one process, 64 calls at once."""
+RELAYED_PER_SECOND_TLS = Limit(least=10_000)
+IDLE_SOCKET_KB = Limit(most=60)
+"""Resident memory of a signed-in client with TLS that sends nothing."""
+
 # Resident memory.
 HOST_IDLE_MB = Limit(most=30)
 BRIDGE_IDLE_MB = Limit(most=50)

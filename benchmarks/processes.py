@@ -99,3 +99,9 @@ def ran_ms(pid: int) -> float:
         FileNotFoundError: the process is gone, or the system is not Linux.
     """
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def all_ran_ms(pid: int) -> float:
+    """Return how long all threads of a process have run on a processor. Raises as `ran_ms` does."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e6

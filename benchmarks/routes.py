@@ -110,7 +110,14 @@ def running_bridge(corner: Corner) -> Iterator[Conversation]:
 
 
 def connect(corner: Corner) -> Conversation:
-    """Connect to the host like a bridge, after its replay.
+    """Connect to the host like a bridge, after its replay. Raises as `introduce` does."""
+    conversation = introduce(corner)
+    conversation.hear(lambda message: message["method"] == "host/replayed")
+    return conversation
+
+
+def introduce(corner: Corner) -> Conversation:
+    """Connect to the host like a bridge; its replay follows.
 
     Raises:
         EndError: there is no host within PATIENCE_S, or it does not say what it should.
@@ -123,7 +130,6 @@ def connect(corner: Corner) -> Conversation:
     conversation.hear(lambda message: message["method"] == "host/hello")
     hello = wire.BridgeHello(wire=wire.WIRE_VERSION, version=__version__, pid=os.getpid())
     conversation.say(jsonrpc.notification("bridge/hello", hello))
-    conversation.hear(lambda message: message["method"] == "host/replayed")
     return conversation
 
 

@@ -31,6 +31,7 @@ from benchmarks import (
     primitives,
     processor,
     programs,
+    proxy,
     remote,
     routes,
     scale,
@@ -46,6 +47,8 @@ from benchmarks.mcp_client import Era
 from benchmarks.measuring import Samples, take_turns
 from benchmarks.processes import Corner
 from benchmarks.programs import Programs
+from benchmarks.proxy_relays import make_certificate
+from benchmarks.relay_traffic import SMALL_COMMAND, TEXT_1MB
 from benchmarks.report import BEGIN, END, Report
 from benchmarks.responses import RefusedError, take_events, take_response
 from benchmarks.routes import End, answering, running_host
@@ -377,6 +380,16 @@ def test_remote_tools_are_called_and_bridges_start_beside_a_server_that_never_an
     }
     assert all(row.p50 for row in [*calls.rows, *starts.rows])
     assert in_page.rows[0].note == peers.missing_chromium()
+
+
+def test_messages_come_back_whole_through_all_relays(
+    bench_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "WORKS", [proxy.Work(each, 2, 4, 1) for each in (SMALL_COMMAND, TEXT_1MB)])
+    costs, rates = proxy.relayed(bench_bench, make_certificate(bench_bench.directory))
+    relays = ["mcpb proxy", "copier in Python", "relay on Node's ws", "relay on trio-websocket"]
+    assert sorted(row.what for row in costs.rows) == sorted(2 * relays)
+    assert all(row.p50 or row.note for row in [*costs.rows, *rates.rows])
 
 
 @pytest.mark.chromium
