@@ -111,6 +111,8 @@ class MessageRouter:
         self.outbox = Outbox(options.chunk_above_bytes)
         self.largest_bytes = wire.CHUNKED_BYTES
         self.browser: wire.BrowserHello | None = None
+        self.all_waiting_bytes = 0
+        """Bytes of all clients' messages that wait for the browser."""
         self.dropped: Counter[DropReason] = Counter()
         self.refusal: wire.HostError | None = None
         """Rejection of the extension, which speaks another wire version."""
@@ -166,11 +168,6 @@ class MessageRouter:
         return client.waiting_bytes if client else 0
 
     @property
-    def all_waiting_bytes(self) -> int:
-        """Bytes of all clients' messages that wait for the browser."""
-        return sum(client.waiting_bytes for client in self._clients.values())
-
-    @property
     def replay_bytes(self) -> int:
         """Bytes of the announcements that are kept for late clients."""
         return self._replay.size
@@ -197,7 +194,10 @@ class MessageRouter:
             self._withdraw(shared)
         for raw_id in self._questions.abandon(connection):
             self.outbox.put("", jsonrpc.failure(raw_id, Code.GONE, "the MCP client went away"))
-        return self._tell_clients() if client and client.hello else []
+        if client is None:
+            return []
+        self._count_waiting(client, -client.waiting_bytes)
+        return self._tell_clients() if client.hello else []
 
     def replay(self, connection: str) -> list[Delivery]:
         """Send the replay, once; afterwards the client receives announcements."""
@@ -269,7 +269,7 @@ class MessageRouter:
             self._correlation.complete(shared)
             text = f"{len(body)} bytes for the browser, the limit is {self.largest_bytes}"
             return jsonrpc.failure(raw_id, Code.TOO_LARGE, text)
-        client.waiting_bytes += len(body)
+        self._count_waiting(client, len(body))
         self.outbox.put(shared, body)
         return None
 
@@ -300,7 +300,7 @@ class MessageRouter:
         shared = self._correlation.cancel(client.connection, raw_id)
         if shared is not None:
             self._questions.close(shared)
-            client.waiting_bytes -= self._withdraw(shared) or 0
+            self._count_waiting(client, -(self._withdraw(shared) or 0))
 
     def _withdraw(self, shared: str) -> int | None:
         """Cancel a request in the outbox or in the browser; return the bytes that this frees in the outbox.
@@ -457,7 +457,11 @@ class MessageRouter:
         """Release the `size` bytes of a written body."""
         client = self._clients.get(key.partition(":")[0])  # a client's own id may contain a colon
         if client is not None:
-            client.waiting_bytes -= size
+            self._count_waiting(client, -size)
+
+    def _count_waiting(self, client: _Client, size: int) -> None:
+        client.waiting_bytes += size
+        self.all_waiting_bytes += size
 
     def expire(self, now_s: float) -> list[Delivery]:
         """Fail the calls whose chunks the browser did not take in time."""

@@ -6,6 +6,7 @@ late answer reaches no client instead of the wrong one. The caller's own id come
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -56,20 +57,23 @@ class NumberedSuffixes:
 class OwnIdSuffixes:
     """The client's own id at its first use, then `<own>~<k>`; `1` and `"1"` have the same suffix."""
 
-    __slots__ = ("_next_k",)
+    __slots__ = ("_latest", "_next_k")
 
     def __init__(self) -> None:
+        self._latest: deque[int] = deque()
+        """Suffixes in the order of their use: a dict takes longer to find its oldest key."""
         self._next_k: dict[int, int] = {}
-        """The number to try next by suffix, the oldest suffix first. A suffix may be long: its hash stands
-        for it. Two suffixes with one hash would only cost one of them a number."""
+        """The number to try next by suffix. A suffix may be long: its hash stands for it. Two suffixes with one
+        hash would only cost one of them a number."""
 
     def mint(self, raw_id: bytes) -> str:
         """Return a suffix that differs from the REMEMBERED_SUFFIXES latest ones."""
         own = format_id(raw_id)
         suffix = own if hash(own) not in self._next_k else self._mint_numbered(own)
         self._next_k[hash(suffix)] = 2
-        if len(self._next_k) > REMEMBERED_SUFFIXES:
-            del self._next_k[next(iter(self._next_k))]
+        self._latest.append(hash(suffix))
+        if len(self._latest) > REMEMBERED_SUFFIXES:
+            del self._next_k[self._latest.popleft()]
         return suffix
 
     def _mint_numbered(self, own: str) -> str:

@@ -526,6 +526,14 @@ def test_a_written_request_with_a_colon_in_its_id_frees_the_bytes_of_its_client(
     assert proxied.board.all_waiting_bytes == 0
 
 
+def test_bytes_of_a_client_that_leaves_do_not_wait_any_more(proxied: Conversation) -> None:
+    proxied.client("conn-a", id=1, method="getTabs")
+    proxied.client("conn-b", id=1, method="getTabs")
+    remaining = proxied.board.waiting_bytes("conn-b")
+    proxied.disconnect("conn-a")
+    assert proxied.board.all_waiting_bytes == remaining > 0
+
+
 def test_an_extension_is_known_by_its_hello_and_then_hears_who_is_connected(proxied: Conversation) -> None:
     assert proxied.to_browser() == []
     proxied.browser(method="browser/hello", params=HELLO)
