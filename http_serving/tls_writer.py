@@ -79,8 +79,9 @@ def _join_first(parts: list[Part], size: int) -> Part:
         return memoryview(first)[:size]
     taken: list[Part] = []
     for part in parts:
-        taken.append(memoryview(part)[:size])
-        size -= len(taken[-1])
-        if not size:
+        if len(part) >= size:
+            taken.append(memoryview(part)[:size])
             break
+        taken.append(part)
+        size -= len(part)
     return b"".join(taken)
