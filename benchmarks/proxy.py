@@ -65,8 +65,8 @@ class Work:
 
 
 WORKS = (
-    Work(SMALL_COMMAND, 1, 500, 20),
-    Work(SMALL_COMMAND, DEPTH, 40 * DEPTH, 20),
+    Work(SMALL_COMMAND, 1, 500, 10),
+    Work(SMALL_COMMAND, DEPTH, 40 * DEPTH, 10),
     Work(TEXT_1MB, 1, 10, 10),
     Work(TEXT_1MB, DEPTH, DEPTH, 3),
     Work(IMAGE_16MB, 1, 2, 10),

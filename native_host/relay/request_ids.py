@@ -63,8 +63,8 @@ class OwnIdSuffixes:
         self._latest: deque[int] = deque()
         """Suffixes in the order of their use: a dict takes longer to find its oldest key."""
         self._next_k: dict[int, int] = {}
-        """The number to try next by suffix. A suffix may be long: its hash stands for it. Two suffixes with one
-        hash would only cost one of them a number."""
+        """The number to try next by suffix. A suffix may be long: its hash stands for it. Two suffixes with
+        one hash would only cost one of them a number."""
 
     def mint(self, raw_id: bytes) -> str:
         """Return a suffix that differs from the REMEMBERED_SUFFIXES latest ones."""

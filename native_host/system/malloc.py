@@ -18,11 +18,14 @@ _libc = ctypes.CDLL(None)
 _is_glibc = sys.platform == "linux" and hasattr(_libc, "malloc_trim")
 
 
-def disable_malloc_trim() -> None:
-    """Keep freed memory in the process. The caller calls `trim_malloc` from time to time."""
+def disable_malloc_trim(kept_bytes: int = _KEPT_BYTES) -> None:
+    """Keep freed memory in the process. The caller calls `trim_malloc` from time to time.
+
+    glibc rejects more than 32 MiB.
+    """
     if _is_glibc:
-        _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-        _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        _libc.mallopt(_M_TRIM_THRESHOLD, kept_bytes)
+        _libc.mallopt(_M_MMAP_THRESHOLD, kept_bytes)
 
 
 def trim_malloc() -> None:
