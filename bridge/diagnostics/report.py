@@ -265,9 +265,11 @@ def _is_refuted(finding: Finding, browsers: Sequence[KnownBrowser]) -> bool:
 
 
 def _as_wanted(finding: Finding, looked: Observations) -> Finding:
-    """Return a finding about Claude in Chrome's host at the level that the configuration gives it."""
+    """Return a finding at the level that the configuration and connections through proxies give it."""
     if looked.wants_channels and finding.code == WRAPPER_GONE:
         return msgspec.structs.replace(finding, level="warning")
+    if finding.code == FindingCode.BROWSER_CONFINED and any(each.proxy for each in looked.seen):
+        return msgspec.structs.replace(finding, level="note")  # its user has found the other way
     return finding
 
 

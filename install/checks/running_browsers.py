@@ -185,7 +185,8 @@ def confinement_finding(running: RunningBrowser) -> Finding | None:
 
 _NO_WAY_OUT = (
     "it cannot start a host outside of its sandbox, and mcpb cannot run inside. Use a build that is not "
-    "confined: your system's package, or the vendor's .deb or .rpm"
+    "confined (your system's package, or the vendor's .deb or .rpm), or connect it through a WebSocket "
+    "proxy: mcpb proxy serve"
 )
 _PORTAL = (
     "it starts hosts outside of its sandbox through the desktop's portal, which Ubuntu has and others mostly "
@@ -193,7 +194,8 @@ _PORTAL = (
 )
 _PROXY = (
     "it starts hosts outside of its sandbox only since Firefox 157, and with xdg-native-messaging-proxy "
-    "installed. If it does not connect, use a Firefox that your system or Mozilla packages"
+    "installed. If it does not connect, use a Firefox that your system or Mozilla packages, or a WebSocket "
+    "proxy: mcpb proxy serve"
 )
 _CONFINED: dict[tuple[Confinement, str], tuple[str, Level]] = {
     ("snap", "firefox"): (_PORTAL, "note"),

@@ -465,6 +465,14 @@ def test_a_confined_browser_whose_host_another_process_started_is_known_by_its_b
     assert [browser.state for browser in found.browsers] == ["idle", "works"]
 
 
+def test_a_confined_browser_is_no_fault_once_a_browser_is_connected_through_a_proxy() -> None:
+    confined = fault(code="browser-confined")
+    assert levels(judged(CHROMIUM, findings=[confined])) == {"browser-confined": "fault"}
+    proxied = msgspec.structs.replace(seen(*one_page("getCart")), proxy="http://localhost:8765")
+    found = judged(CHROMIUM, findings=[confined], seen=[proxied])
+    assert (levels(found), found.healthy) == ({"browser-confined": "note"}, True)
+
+
 def test_a_connected_browser_that_no_file_tells_of_is_shown_all_the_same() -> None:
     (browser,) = judged(seen=[seen(*one_page("getCart"))]).browsers
     assert (browser.title, browser.name, browser.state) == ("Chromium 156", "", "works")
