@@ -57,6 +57,7 @@ MARKS: Mapping[str, Sequence[pytest.MarkDecorator]] = {
     "contract/clients/test_conformance.py": [pytest.mark.chromium],
     "contract/clients/test_foreign_clients.py": [pytest.mark.chromium],
     "contract/pages/test_page_module_readme.py": [pytest.mark.chromium],
+    "contract/pages/test_proxy_guide.py": [pytest.mark.chromium],
 }
 """Marks of the tests in a folder or file. The longest path counts; no test file marks itself."""
 

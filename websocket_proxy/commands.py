@@ -36,7 +36,9 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def proxy() -> None:
     """Connect browsers and MCP clients on different machines.
 
-    Permanent settings are in config.toml, below [proxy]; docs/PROXY.md explains them.
+    `mcpb proxy serve` runs a proxy and prints the next steps. `login` and `logout` are for the machine of an
+    MCP client, all others for that of the proxy. Permanent settings are in config.toml, below [proxy];
+    docs/PROXY.md explains them.
     """
 
 
@@ -94,9 +96,10 @@ def _print_next_steps(running: RunningProxy, settings: ProxySettings) -> None:
     lines = [f"The WebSocket proxy runs at {running.url} (Ctrl-C ends it)."]
     if running.has_home_issuer:
         lines += [
-            f"1. Browser: open the popup of the mcpb extension and enter {running.url}",
+            f"1. Browser: in the popup of the mcpb extension, click Details and enter {running.url}",
+            *_describe_forwarding(running, settings),
             f"2. Here, with the code that the popup shows: {format_command('proxy approve CODE')}",
-            f"3. Machine of the MCP client: mcpb proxy login {running.url}",
+            f"3. Machine of the MCP client: mcpb proxy login {running.url} (approve its code, too)",
         ]
     else:
         lines += [
@@ -112,6 +115,14 @@ def _print_next_steps(running: RunningProxy, settings: ProxySettings) -> None:
     with suppress(BrokenPipeError):  # the reader has gone
         click.echo("\n".join(lines))
         sys.stdout.flush()
+
+
+def _describe_forwarding(running: RunningProxy, settings: ProxySettings) -> list[str]:
+    """Return how browsers of other machines reach a proxy that listens on loopback only."""
+    if settings.is_encrypted or settings.behind_tls_proxy:
+        return []
+    port = running.local_url.rpartition(":")[2]
+    return [f"   On another machine, run there first: ssh -N -L {port}:localhost:{port} YOU@THIS-MACHINE"]
 
 
 # ── Sign-ins ────────────────────────────────────────────────────────────────────────────────────────────────

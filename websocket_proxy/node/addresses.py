@@ -51,7 +51,7 @@ def check_settings(settings: ProxySettings) -> None:
         raise StartError(
             f"--host {settings.host} without a certificate would send tokens and pages over the network in "
             "clear text. Add --tls-cert FILE and --tls-key FILE, or --behind-tls-proxy if another server "
-            "encrypts."
+            "encrypts. Without either, leave out --host and forward the port over SSH (docs/PROXY.md)."
         )
     if settings.behind_tls_proxy and not settings.public_url:
         raise StartError(

@@ -215,7 +215,10 @@ class NodeClient:
             AdminError: no node runs, or it rejects the request.
             PrivateFileError: the directory of the socket is not private.
         """
-        rejection = AdminError("No WebSocket proxy runs here. Start it: mcpb proxy serve")
+        rejection = AdminError(
+            "You run no WebSocket proxy on this machine: run the command on the machine of the proxy, or "
+            "start one with mcpb proxy serve."
+        )
         for record in endpoint.live_hosts(self._directory):
             try:
                 return msgspec.json.decode(await self._ask(record, request), type=result)
