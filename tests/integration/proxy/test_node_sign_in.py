@@ -16,6 +16,8 @@ from proxy_node import SOON_S, ProxyNode, run_command, run_in_thread, running_no
 from websocket_proxy.node.admin import AdminError, DecideSignIn, NodeClient, WaitingSignIn
 from websocket_proxy.oauth_endpoints import DEVICE_GRANT
 
+REPEATABLE = 8
+"""Latest refresh tokens whose response is sent again within 30 s. An earlier one counts as stolen."""
 ORIGIN = "chrome-extension://abcdefghijklmnopabcdefghijklmnop"
 
 
@@ -27,6 +29,12 @@ async def begin(http: httpx2.AsyncClient, role: str) -> dict[str, Any]:
 
 async def poll(http: httpx2.AsyncClient, started: dict[str, Any]) -> dict[str, Any]:
     form = {"grant_type": DEVICE_GRANT, "device_code": started["device_code"], "client_id": "popup"}
+    found: dict[str, Any] = (await http.post("/token", data=form)).json()
+    return found
+
+
+async def refresh(http: httpx2.AsyncClient, token: str) -> dict[str, Any]:
+    form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "popup"}
     found: dict[str, Any] = (await http.post("/token", data=form)).json()
     return found
 
@@ -77,18 +85,41 @@ async def test_a_browser_and_a_client_sign_in_meet_and_are_revoked(mcpb_home: Pa
         assert (log["code"], log["reason"]) == (1008, "Invalid token: revoked")
         (revoked,) = node.events("revoked")
         assert seconds_between(revoked, log) < 1
+        await steal_a_refresh_token(node, http, mcpb_home)
         await deny_and_guess(mcpb_home, http)
         written = node.log.read_text()
         assert not [each for each in (browser, program) if each.split(".")[1][:40] in written]
 
 
-async def deny_and_guess(mcpb_home: Path, http: httpx2.AsyncClient) -> None:
-    started = await begin(http, "client")
+async def deny_and_guess(home: Path, http: httpx2.AsyncClient) -> None:
+    """A client that polls too often is slowed down, and after five wrong codes a right one is rejected."""
+    started, guessed = await begin(http, "client"), await begin(http, "client")
     assert (await poll(http, started))["error"] == "authorization_pending"
-    await approve(mcpb_home, started["user_code"], is_approved=False)
+    assert (await poll(http, started))["error"] == "slow_down"
+    await approve(home, started["user_code"], is_approved=False)
     assert (await poll(http, started))["error"] == "access_denied"
+    for _ in range(5):
+        with pytest.raises(AdminError):
+            await approve(home, "BCDF-GHJK")
     with pytest.raises(AdminError):
-        await approve(mcpb_home, "BCDF-GHJK")
+        await approve(home, guessed["user_code"])
+    assert (await poll(http, guessed))["error"] == "authorization_pending"
+
+
+async def steal_a_refresh_token(node: ProxyNode, http: httpx2.AsyncClient, home: Path) -> None:
+    """A lost response is sent again; an earlier token used later ends the sign-in and closes its sockets."""
+    started = await begin(http, "extension")
+    await approve(home, started["user_code"])
+    stolen = (await poll(http, started))["refresh_token"]
+    latest = await refresh(http, stolen)
+    assert await refresh(http, stolen) == latest
+    async with node.extension(latest["access_token"]) as extension:
+        for _ in range(REPEATABLE):
+            latest = await refresh(http, latest["refresh_token"])
+        assert extension.closed is None
+        assert (await refresh(http, stolen))["error"] == "invalid_grant"
+        assert await extension.until_closed() == (1008, "Invalid token: revoked")
+    assert (await refresh(http, latest["refresh_token"]))["error"] == "invalid_grant"
 
 
 def seconds_between(first: dict[str, Any], second: dict[str, Any]) -> float:
