@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: install/prepare.sh makes the environment first.
 
-.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-causes test-remote test-firstday bench bench-tokens bench-peers check clients format clean
+.PHONY: help demo test docs interfaces agent-run picture screenshots icons conformance interop record-interop test-architecture test-unit test-integration test-installer test-contract test-e2e-chain test-e2e-tools test-e2e-extension test-e2e-firefox test-security-once test-machine test-security test-floods test-causes test-remote test-firstday soak soak-input soak-connections bench bench-tokens bench-peers check clients format clean
 
 help:
 	@echo "make demo    a page's tools, called by an MCP client, from end to end"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-causes  each cause of a missing connection, in Chromium and Firefox"
 	@echo "make test-remote  remote MCP servers and the page module, with all that is slow"
 	@echo "make test-firstday  the first day on a bare Debian, with a real file chooser; needs root"
+	@echo "make soak    the WebSocket proxy: a million random inputs, and connections of minutes"
 	@echo "make agent-run  two clients at once, sixty steps through a web site each, twenty times"
 	@echo "make clients  MCP clients of other projects, which it installs, 1.4 GB"
 	@echo "make bench   what it costs, beside a bare copier and other products"
@@ -123,6 +124,20 @@ test-machine:
 test-firstday:
 	@install/prepare.sh test
 	@PYTHONPATH=.:tests/support .venv/bin/python tests/support/first_day.py
+
+# The WebSocket proxy's tests that have a long variant: a million random inputs each, a browser that is left alone
+# for longer, an extension that reconnects for a minute. Two groups at once, on two cores.
+soak: export MCPB_SOAK = yes
+soak:
+	@install/prepare.sh test
+	@$(MAKE) --no-print-directory -j2 --output-sync=line soak-input soak-connections
+
+soak-input:
+	@.venv/bin/pytest -q --timeout=3600 -k random tests/unit/serving/test_websocket_protocol.py \
+		tests/unit/proxy/test_handshakes.py tests/integration/http/test_websocket.py
+
+soak-connections:
+	@.venv/bin/pytest -q tests/contract/proxy/test_blueprint.py tests/e2e/proxy/test_reconnect.py
 
 # Once, it is a part of test-e2e-chain.
 agent-run:

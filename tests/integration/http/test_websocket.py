@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from http_serving.http_connection import UpgradeRequest
 from http_serving.tls import CertificateError, ServerCertificate
 from http_serving.websocket import WebSocketStream
 from http_serving.websocket_client import connect
-from http_serving.websocket_protocol import WebSocketLimits
+from http_serving.websocket_protocol import NO_CLOSE_FRAME, WebSocketLimits, WebSocketProtocol
 from http_serving.websocket_server import accept_websocket
+from random_frames import LIMITS, random_frames
+from random_input import count_inputs, named, random_parts
 from raw_http import RawClient, head
 from raw_http import connected as raw_connected
 from websocket_ends import SOON_S, Authority, connected, echo, receive, running, serving_websockets, wait_end
@@ -436,3 +439,25 @@ async def test_connect_is_cancelled_in_time() -> None:
     sockets = socket.create_server(("127.0.0.1", 0))
     with sockets, pytest.raises(Exception, match="did not respond within"):
         await connect(f"ws://127.0.0.1:{sockets.getsockname()[1]}/", timeout_s=0.1)
+
+
+async def test_random_frames_end_a_connection_in_order() -> None:
+    for number in range(count_inputs(200)):
+        with named(number), trio.fail_after(SOON_S):
+            await receive_random_frames(Random(number))
+
+
+async def receive_random_frames(random: Random) -> None:
+    is_client = random.random() < 0.5
+    ours, theirs = trio.socket.socketpair()
+    with theirs:
+        for part in random_parts(random, random_frames(random, are_masked=not is_client)):
+            await theirs.send(part)
+        theirs.shutdown(socket.SHUT_WR)
+        protocol = WebSocketProtocol(is_client=is_client, limits=LIMITS)
+        async with running(WebSocketStream(trio.SocketStream(ours), protocol)) as stream:
+            while messages := await stream.receive():
+                for message in messages:
+                    message.decode()
+        assert stream.close_code
+        assert protocol.has_ended is (stream.close_code != NO_CLOSE_FRAME)

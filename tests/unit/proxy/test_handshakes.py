@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_host.protocol.jsonrpc import UndecodableError
+from random_input import check_inputs
 from websocket_proxy.dialects import decode_client, decode_extension
 from websocket_proxy.handshakes import (
     AdmitClient,
@@ -483,11 +485,18 @@ def request_later(handshake: ClientHandshake, message: bytes) -> list[Step]:
         return []
 
 
-@pytest.mark.parametrize("kind", ["extension", "direct extension", "client"])
+KINDS = ["extension", "direct extension", "client"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @given(events=EVENTS)
 def test_random_messages_and_times_raise_nothing_and_close_at_most_once(
     kind: str, events: list[tuple[str, Any]]
 ) -> None:
+    check_opening(kind, events)
+
+
+def check_opening(kind: str, events: list[tuple[str, Any]]) -> None:
     if kind == "client":
         steps = play(ClientHandshake(LIMITS, 0), events)
     else:
@@ -501,3 +510,80 @@ def test_random_messages_and_times_raise_nothing_and_close_at_most_once(
         assert Verify in kinds[:admission]
     for body_sent in sent(steps):
         assert body_sent["jsonrpc"] == "2.0"
+
+
+NAMES = ("name", "accessToken", "access_token", "client_id", "client", "wire", "version")
+LEAVES = (None, True, 0, 1, -7, 1 << 70, 0.5, "", "eyJ", "proxy:1", "proxy:2", "\ud800", "é\0", "2.0")
+RAW = (
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff",
+    b"[" * 2000,
+    b'{"id":1e999}',
+    b'{"id":"proxy:1","result":' + b"[" * 2000,
+)
+
+
+VALID = (
+    CREDENTIALS,
+    body(id="proxy:2", result={"accessToken": "new"}),
+    handshake_of(accessToken="eyJ"),
+    b'{"type":"handshake","browser":"Chrome"}',
+)
+
+
+def test_many_random_openings_raise_nothing_and_close_at_most_once() -> None:
+    check_inputs(500, lambda random: check_opening(random.choice(KINDS), random_events(random)))
+
+
+def random_events(random: Random) -> list[tuple[str, Any]]:
+    return [random_event(random) for _ in range(random.randrange(13))]
+
+
+def random_event(random: Random) -> tuple[str, Any]:
+    match random.randrange(10):
+        case 0 | 1:
+            return "verified", VerifiedToken(
+                random.choice(["alice", "alice", "bob"]), random.uniform(0, 5000)
+            )
+        case 2:
+            return ("rejected", EXPIRED) if random.random() < 0.3 else ("timer", 5000.0)
+        case 3 | 4:
+            return "timer", random.choice([0.5, 5.0, 30.0, 1000.0])
+        case 5:
+            return "message", random.choice(RAW) if random.random() < 0.5 else random.randbytes(20)
+        case 6 | 7:
+            return "message", random_message(random)
+    return "message", random.choice(VALID)
+
+
+def random_message(random: Random) -> bytes:
+    """A message whose members are usual ones, random ones or missing."""
+    usual: dict[str, tuple[object, ...]] = {
+        "jsonrpc": ("2.0",),
+        "id": ("proxy:1", "proxy:2", 1, "a"),
+        "method": ("mcp_handshake", "authenticate", "x"),
+        "params": ({"accessToken": "eyJ"},),
+        "result": ({"accessToken": "eyJ", "name": "Chrome"},),
+        "error": ({"code": -32000, "message": "no"},),
+        "type": ("handshake",),
+    }
+    message = {}
+    for name, values in usual.items():
+        drawn = random.random()
+        if drawn < 0.45:
+            message[name] = random.choice(values)
+        elif drawn < 0.6:
+            message[name] = random_value(random)
+    return json.dumps(message).encode()
+
+
+def random_value(random: Random, depth: int = 0) -> object:
+    match random.randrange(8):
+        case 0 if depth < 3:
+            return [random_value(random, depth + 1) for _ in range(random.randrange(4))]
+        case 1 | 2 | 3 if depth < 3:
+            return {random.choice(NAMES): random_value(random, depth + 1) for _ in range(random.randrange(4))}
+    return random.choice(LEAVES)

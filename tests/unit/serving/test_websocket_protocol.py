@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,8 @@ from http_serving.websocket_protocol import (
     WebSocketProtocol,
     apply_mask,
 )
+from random_frames import CODES, LIMITS, random_frames
+from random_input import check_inputs, random_parts
 
 KEY = b"\x01\x80\xff\x37"
 SIZES = [0, 1, 125, 126, 127, 639, 640, 16_384, 16_385, 65_535, 65_536, 300_000]
@@ -325,3 +328,35 @@ def test_a_valid_stream_gives_the_same_messages_however_it_is_split(
         ours = WebSocketProtocol(is_client=is_client, limits=DEFAULT_LIMITS)
         assert decode(ours, *parts) == texts
         assert (ours.received_close, ours.violation) == (CloseFrame(1000, "done"), None)
+
+
+def play(protocol: WebSocketProtocol, parts: Iterable[bytes]) -> tuple[list[bytes], CloseFrame | None]:
+    """Decode parts, and respond as the owner of a connection does; the messages and the end."""
+    messages = []
+    for part in parts:
+        messages += decode(protocol, part)
+        if not protocol.has_ended:
+            for content in protocol.pings:
+                protocol.encode_pong(content)
+        protocol.pings = []
+    end = protocol.violation or protocol.received_close
+    if end:
+        protocol.encode_close(end)
+    return messages, end
+
+
+def test_random_frames_give_text_and_one_end_however_they_are_split() -> None:
+    check_inputs(1000, check_random_frames)
+
+
+def check_random_frames(random: Random) -> None:
+    is_client = random.random() < 0.5
+    data = random_frames(random, are_masked=not is_client)
+    whole, parted = (WebSocketProtocol(is_client=is_client, limits=LIMITS) for _ in range(2))
+    messages, end = play(whole, [data])
+    assert play(parted, random_parts(random, data)) == (messages, end)
+    for message in messages:
+        assert len(message) <= LIMITS.message_bytes
+        message.decode()
+    if whole.violation:
+        assert whole.violation.code in CODES
