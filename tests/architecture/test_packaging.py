@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -73,3 +77,21 @@ def test_the_command_runs_from_it_and_copies_the_extension(wheel: Path, mcpb_hom
             [*command, "webmcp", "webmcp"], env=env, cwd=mcpb_home, check=True, capture_output=True
         )
     assert files_below(mcpb_home, "webmcp") == files_below(ROOT, "webmcp")
+
+
+def test_a_plain_installation_contains_no_nats_client(wheel: Path) -> None:
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    installed = find_installed(re.findall(r"^Requires-Dist: (.+)", metadata.read_text(), re.MULTILINE))
+    assert {"trio", "wsproto", "cryptography"} <= installed
+    assert [name for name in installed if "nats" in name] == []
+
+
+def find_installed(requirements: Iterable[str], extras: Iterable[str] = ()) -> set[str]:
+    """Names of the distributions that these requirements bring, here and in turn."""
+    found: set[str] = set()
+    for text in requirements:
+        each = Requirement(text)
+        if not each.marker or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            own = requires(each.name) or []
+            found |= {each.name.lower(), *find_installed(own, each.extras)}
+    return found
