@@ -335,3 +335,7 @@ def test_the_page_has_every_member_of_the_report(shape: type[Any]) -> None:
     words = set(re.findall(r"\w+", described))
     assert {field.encode_name for field in msgspec.structs.fields(shape)} <= words
     assert set(get_args(Hop)) <= words
+
+
+def test_the_architecture_is_one_page() -> None:
+    assert len((DOCS / "ARCHITECTURE.md").read_text().splitlines()) <= 150
