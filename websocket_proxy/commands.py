@@ -103,7 +103,7 @@ def _print_next_steps(running: RunningProxy, settings: ProxySettings) -> None:
         ]
     else:
         lines += [
-            f"Browsers sign in at {running.url}, in the popup of the mcpb extension.",
+            f"Browsers sign in at {running.url}: in the popup of the mcpb extension, click Details.",
             f"MCP clients: mcpb proxy login {running.url}",
         ]
     lines.append(f"WebSockets: {running.extension_url} for extensions, {running.client_url} for MCP clients")

@@ -46,6 +46,8 @@ def log_in(url: ProxyAddress) -> None:
         problem = trio.run(sign_in, url, mcpb_home(), _show_code)
     except (SignInError, RemoteProblem, PrivateFileError, TimeoutError) as error:
         detail = str(error) or "another mcpb uses its tokens"
+        if isinstance(error, RemoteProblem) and error.may_recover:
+            detail += ". Check the address, and that the proxy runs: mcpb proxy serve"
         raise click.ClickException(
             for_terminal(f"Cannot sign in to {url.url}: {detail}", on=sys.stderr)
         ) from None

@@ -158,7 +158,8 @@ async def test_with_a_certificate_it_listens_everywhere_and_rereads_it_on_sighup
             pass
         first.key.write_text("damaged")
         node.process.send_signal(signal.SIGHUP)
-        await node.until_event("log")
+        (problem,) = await node.until_event("log")
+        assert problem["level"] == "error"
         async with node.client():
             pass
 
