@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 import trio
 
 from bridge.hub.change_signal import ChangeSignal
@@ -61,6 +62,7 @@ class ProxiedBrowser:
         self._hosts = hosts
         self._native = native
         self._connection: HostConnection
+        self._connection_id = ""
         self._held: list[Event] | None = []
         """Events that are not passed on yet; None: they are passed on at once."""
         self._is_left = False
@@ -74,7 +76,7 @@ class ProxiedBrowser:
         """
         socket = await open_socket(proxy)
         try:
-            await socket.connect_extension(extension_id)
+            self._connection_id = await socket.connect_extension(extension_id)
         except BaseException:
             await socket.close()
             raise
@@ -114,7 +116,8 @@ class ProxiedBrowser:
 
     async def _run(self) -> None:
         try:
-            await self._connection.run()
+            # A client that has sent no sessions counts as one.
+            await self._connection.run(wire.BridgeSessions(sessions=[]))
         except LinkError as error:
             cause = ProxyCause.EXTENSION_OLD if error.is_final else ProxyCause.LOST
             self.problem = ProxyProblem(cause)
@@ -131,6 +134,8 @@ class ProxiedBrowser:
         if isinstance(message, wire.BrowserHello):
             self.profile = message.profile.id
             self._hosts.changes.notify()
+        if isinstance(message, wire.HostClients):
+            message = self._without_own_session(message)
         event = (
             HostLinked(self._host, message)
             if isinstance(message, wire.HostHello)
@@ -140,6 +145,18 @@ class ProxiedBrowser:
             self._held.append(event)
         elif not self._is_left:
             self._hosts.emit_event(event)
+
+    def _without_own_session(self, message: wire.HostClients) -> wire.HostClients:
+        """Return the clients without the session that this connection is until its sessions have arrived."""
+        clients = [
+            msgspec.structs.replace(
+                each, sessions=[own for own in each.sessions if own.id != each.connection]
+            )
+            if each.connection == self._connection_id
+            else each
+            for each in message.clients
+        ]
+        return msgspec.structs.replace(message, clients=clients)
 
     def _on_unknown(self, message: Envelope) -> None:
         if message.method == "disconnected":

@@ -118,13 +118,16 @@ class ProxySocket(HostStream):
         """
         await self._ask("mcp_handshake", self._make_handshake(), protocol.HandshakeResult)
 
-    async def connect_extension(self, extension_id: str) -> None:
-        """Connect to an extension. The next received message is that of a native host.
+    async def connect_extension(self, extension_id: str) -> str:
+        """Connect to an extension; return the id of the connection.
+
+        The next received message is that of a native host.
 
         Raises:
             ProxyProblem: it is gone.
         """
-        await self._ask("connect", protocol.Connect(extension_id=extension_id), protocol.ConnectResult)
+        connect = protocol.Connect(extension_id=extension_id)
+        connected = await self._ask("connect", connect, protocol.ConnectResult)
         with trio.move_on_after(OPENING_S):
             while True:
                 received = await self._receive_some()
@@ -134,7 +137,7 @@ class ProxySocket(HostStream):
                         raise ProxyProblem(ProxyCause.LOST)
                     if message.method in {"host/hello", "host/error"}:
                         self._received = received[index:]
-                        return
+                        return connected.connection_id
         raise ProxyProblem(ProxyCause.ADDRESS, f"no host/hello within {OPENING_S:g} s")
 
     async def receive_list(self) -> list[protocol.ListedExtension] | None:

@@ -12,7 +12,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.registry import GRACE_S
-from bridge.hub.transport import HostLost
+from bridge.hub.transport import HostAnnouncement, HostLost
 from bridge.links.browsers.proxy_address import read_address
 from bridge.links.browsers.proxy_credentials import ProxyCredentials, UsedProxy
 from fake_host import PlayedHost
@@ -57,6 +57,10 @@ async def test_a_browser_at_a_proxy_offers_its_tools_and_runs_them(
         )
         await announce(extension, *one_page("getCart", "checkout"))
         await links.until(lambda: links.offered == ["getCart", "checkout"])
+        listed = [each.message for each in links.events if isinstance(each, HostAnnouncement)]
+        clients = [client for each in listed if isinstance(each, wire.HostClients) for client in each.clients]
+        # The connection itself is no session of a client: `mcpb status` would list its own process.
+        assert {each.id for client in clients for each in client.sessions} <= {"s1"}
     await links.until(lambda: links.hosts == [])
 
 
