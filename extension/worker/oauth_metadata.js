@@ -15,6 +15,8 @@ const REQUEST_MS = 15_000;
 const RESOURCE_PATH = "/.well-known/oauth-protected-resource";
 /** RFC 8414, and what providers of OpenID Connect have in its place. */
 const SERVER_PATHS = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
+/** HTTP status of a proxy that does not know the name in the address. */
+const MISDIRECTED = 421;
 /** HTTP statuses of a proxy that has as many connections as it takes. */
 const BUSY = new Set([429, 503]);
 const SCOPE = "mcpb:extension";
@@ -40,6 +42,7 @@ export class SignInError extends Error {
  */
 export async function findTokenService(proxy) {
   const resource = await request(`${proxy}${RESOURCE_PATH}`);
+  if (resource.status === MISDIRECTED) throw new SignInError("unknown-name");
   if (resource.ok && !isSameHost(resource.body["resource"], proxy)) throw new SignInError("other-address");
   const issuer = String((resource.ok && resource.body["authorization_servers"]?.[0]) || proxy);
   const server = await findServer(issuer);

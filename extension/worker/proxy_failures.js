@@ -37,6 +37,9 @@ const WORDS = {
   }),
   refused: (proxy) => ({ what: `${proxy} answers, but opens no connection for this extension. ${CONFIGURATION}` }),
   "other-address": (proxy) => ({ what: `The server at ${proxy} says that it has another address. Check the address.` }),
+  "unknown-name": (proxy) => ({
+    what: `${proxy} does not know this name. Add it to allowed_hosts below [proxy] in its config.toml.`,
+  }),
   "no-device-authorization": (proxy) => ({
     what: `${proxy} names no server at which a device can sign in. Check the address, or ask its operator.`,
   }),

@@ -230,6 +230,8 @@ class ProxyStandIn:
         """Reason for which tokens are rejected from now on."""
         self.unrouted: list[Message] = []
         """Messages of extensions for connections that do not exist."""
+        self.knows_name = True
+        """Whether it accepts the `Host` header of requests."""
         self.is_full = False
         """Whether it rejects sockets, before the upgrade."""
         self.statuses = 0
@@ -465,6 +467,8 @@ class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if not self.owner.knows_name:
+            return self._respond(421, {})
         if self.owner.is_full:
             return self._respond(503, {})
         if key := self.headers.get("Sec-WebSocket-Key"):

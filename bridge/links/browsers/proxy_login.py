@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +108,9 @@ async def sign_in(address: ProxyAddress, home: Path, on_code: Callable[[SignInCo
 
 async def _find_service(http: OAuthHttp, address: ProxyAddress) -> _Service:
     status, resource = await http.request_json(f"{address.url}{_RESOURCE_PATH}")
+    if status == HTTPStatus.MISDIRECTED_REQUEST:
+        text = "does not know this name: add it to allowed_hosts below [proxy] in the proxy's config.toml"
+        raise SignInError(f"the proxy at {address.url} {text}")
     if status != 200:
         resource = {}
     named = _read_text(resource, "resource") or address.url

@@ -87,6 +87,10 @@ def test_an_address_that_cannot_be_used_has_a_sentence_and_a_next_step(signed_ou
         assert closed in popup.until_step("does not answer, or its certificate is not trusted")
         popup.choose(signed_out.pages)
         popup.until_step("names no server at which a device can sign in")
+        signed_out.proxy.knows_name = False
+        popup.choose(signed_out.proxy.url)
+        popup.until_step("allowed_hosts")
+        signed_out.proxy.knows_name = True
 
 
 @pytest.mark.parametrize(
