@@ -6,7 +6,6 @@ TokenRejected with one of the reasons of the protocol. No text quotes the token.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -250,7 +249,7 @@ class _Claims:
             return None
         value = self._claims[name]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or not 0 <= value <= _MAX_TIME:
+        if not is_number or not 0 <= value <= _MAX_TIME:
             _reject_malformed(f"its claim {name} is not a number of seconds")
         return float(value)
 

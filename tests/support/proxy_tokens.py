@@ -176,6 +176,7 @@ def rejected_tokens(now: float = NOW) -> list[RejectedToken]:
         ("deeply nested claims", token(payload=nested), RejectionReason.MALFORMED),
         ("a deeply nested header", token(header=nested, payload=b"{}"), RejectionReason.MALFORMED),
         ("critical extensions", token(header={"crit": ["exp"]}, **times), RejectionReason.MALFORMED),
+        ("an exp of 400 digits", token(iat=now, exp=10**400), RejectionReason.MALFORMED),
         ("1 MB", "x" * 1024 * 1024, RejectionReason.MALFORMED),
         ("a number", 7, RejectionReason.MALFORMED),
     ]

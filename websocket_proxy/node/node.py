@@ -195,6 +195,11 @@ class Node:
             self._nursery.start_soon(self._verify, socket, token, role)
 
     async def _verify(self, socket: PeerWebSocket, token: str, role: Role) -> None:
+        with socket.closing_on_error(trio.current_time()):
+            await self._report_outcome(socket, token, role)
+        self.flush()
+
+    async def _report_outcome(self, socket: PeerWebSocket, token: str, role: Role) -> None:
         peer = socket.peer
         try:
             identity = await self._verifier.verify(token, role)
@@ -205,13 +210,10 @@ class Node:
             outcome = partial(peer.on_verified, _on_our_clock(identity))
         if peer.is_closed:
             return
-        now_s = trio.current_time()
-        with socket.closing_on_error(now_s):
-            outcome(now_s)
+        outcome(trio.current_time())
         socket.due_s = 0.0
         if peer.user_id and socket in self._sockets:
             self._admit(socket)
-        self.flush()
 
     def revoke(self, family: str) -> None:
         """Close the sockets of a family of tokens."""

@@ -28,7 +28,7 @@ from proxy_tokens import (
     rejected_tokens,
     token,
 )
-from raw_websocket import raw_connected
+from raw_websocket import open_stream, raw_connected
 from websocket_proxy.claims import SKEW_S, TokenRejected
 from websocket_proxy.keys import UrlKeys
 from websocket_proxy.protocol import Role
@@ -118,6 +118,7 @@ async def test_tokens_of_sockets_are_rejected_expire_and_are_renewed(mcpb_home: 
     options = ["--behind-tls-proxy", "--public-url", "https://proxy.example"]
     async with running_node(mcpb_home, *options) as node:
         await send_rejected_tokens(node, sent)
+        await send_token_in_address(node, sent)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(expire_during_a_call, node, sent)
             nursery.start_soon(renew_a_client, node, sent)
@@ -148,6 +149,16 @@ async def send_rejected_tokens(node: ProxyNode, sent: SentTokens) -> None:
         await peer.receive()
         await peer.send(id="proxy:1", result={"name": "Chrome", "accessToken": sent.make()})
         assert await peer.wait_code() == 1008
+
+
+async def send_token_in_address(node: ProxyNode, sent: SentTokens) -> None:
+    """A request that breaks the rules with its path, its method and its token: the log has the reason."""
+    for method, path, status in [("POST", "/mcp", b"405"), ("GET", "/other", b"404")]:
+        stream = await open_stream(node.port)
+        head = f"{method} {path}?accessToken={sent.make()} HTTP/1.1\r\nHost: localhost:{node.port}\r\n"
+        await stream.send_all(f"{head}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode())
+        assert (await stream.receive_some()).split()[1] == status
+        await trio.aclose_forcefully(stream)
 
 
 async def expire_during_a_call(node: ProxyNode, sent: SentTokens) -> None:

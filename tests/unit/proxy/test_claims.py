@@ -179,7 +179,7 @@ def _decode(part: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["iat", "nbf", "exp"])
-@pytest.mark.parametrize("value", ["1800000000", True, [], {}, -1, 2**60])
+@pytest.mark.parametrize("value", ["1800000000", True, [], {}, -1, 2**60, 10**400])
 def test_a_time_that_is_no_number_of_seconds_is_malformed(name: str, value: object) -> None:
     changed: dict[str, Any] = {name: value}
     assert reason_of(token(**changed)) is RejectionReason.MALFORMED
