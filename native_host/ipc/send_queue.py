@@ -7,15 +7,17 @@ Of the messages with a key, at most one waits for each key.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
-from native_host.protocol.announcements import AnnouncementKey
+from native_host.protocol.announcements import AnnouncementKey, Kind
 from native_host.protocol.framing import Part
 
 _GATHERED_PARTS = 128
 """Buffers in one system call. POSIX guarantees 16; Linux and macOS take 1024."""
 _GATHERED_BYTES = 1024 * 1024
 """Bytes after which more messages would not make a system call cheaper."""
+
+_Group = tuple[str, int]
+"""All keys of one kind, or of one tab."""
 
 
 class Outgoing:
@@ -45,6 +47,8 @@ class SendQueue:
         self._queue: OrderedDict[Outgoing, None] = OrderedDict()
         self._by_key: dict[AnnouncementKey, Outgoing] = {}
         """Messages of which no byte has been written, by key."""
+        self._groups: dict[_Group, dict[AnnouncementKey, None]] = {}
+        """Keys of `_by_key`. Thousands may wait, so no announcement looks through all of them."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -59,9 +63,13 @@ class SendQueue:
         """Return the message with this key that can still be withdrawn."""
         return self._by_key.get(key)
 
-    def waiting_keys(self) -> Iterable[AnnouncementKey]:
-        """Return the keys of messages that can still be withdrawn."""
-        return self._by_key.keys()
+    def keys_of_kind(self, kind: Kind) -> list[AnnouncementKey]:
+        """Return the keys of this kind whose messages can still be withdrawn."""
+        return list(self._groups.get(("kind", kind), ()))
+
+    def keys_of_tab(self, tab_id: int) -> list[AnnouncementKey]:
+        """Return the keys with this tab whose messages can still be withdrawn."""
+        return list(self._groups.get(("tab", tab_id), ()))
 
     def replace(self, waiting: Outgoing, newer: Outgoing) -> None:
         """Replace a message of which no byte has been written."""
@@ -87,6 +95,7 @@ class SendQueue:
         """Remove all messages, also the rest of a message that has been begun."""
         self._queue.clear()
         self._by_key.clear()
+        self._groups.clear()
         self.size = 0
 
     def next_parts(self) -> list[Part]:
@@ -117,17 +126,30 @@ class SendQueue:
     def _begin(self, outgoing: Outgoing) -> None:
         outgoing.has_begun = True
         if outgoing.key is not None:
-            del self._by_key[outgoing.key]
+            self._remove_key(outgoing.key)
 
     def _count(self, outgoing: Outgoing) -> None:
         self.size += outgoing.size
-        if outgoing.key is not None:
-            self._by_key[outgoing.key] = outgoing
+        if (key := outgoing.key) is not None:
+            self._by_key[key] = outgoing
+            for group in _groups_of(key):
+                self._groups.setdefault(group, {})[key] = None
 
     def _discount(self, outgoing: Outgoing) -> None:
         self.size -= outgoing.size
         if outgoing.key is not None:
-            del self._by_key[outgoing.key]
+            self._remove_key(outgoing.key)
+
+    def _remove_key(self, key: AnnouncementKey) -> None:
+        del self._by_key[key]
+        for group in _groups_of(key):
+            del self._groups[group][key]
+            if not self._groups[group]:
+                del self._groups[group]
+
+
+def _groups_of(key: AnnouncementKey) -> tuple[_Group, _Group]:
+    return ("kind", key.kind), ("tab", key.tab_id)
 
 
 def _without(parts: tuple[Part, ...], count: int) -> tuple[Part, ...]:

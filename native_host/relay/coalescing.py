@@ -62,13 +62,16 @@ class AnnouncementCoalescer:
 
     def _put_tabs(self, outgoing: Outgoing) -> None:
         """Queue the list of all tabs. It supersedes tab changes, but not the removal of a tab in between."""
-        self._withdraw_all(lambda key: key.kind in {Kind.TABS, Kind.TAB})
+        for key in [*self._queue.keys_of_kind(Kind.TABS), *self._queue.keys_of_kind(Kind.TAB)]:
+            self._withdraw_about(key)
         self._queue.put(outgoing)
 
     def _put_tab_gone(self, outgoing: Outgoing, key: AnnouncementKey) -> None:
         tab = self._queue.about(key._replace(kind=Kind.TAB))
         is_unheard_of = tab is not None and tab.is_first and not self._queue.about(key)
-        self._withdraw_all(lambda other: other.kind in _OF_ONE_TAB and other.tab_id == key.tab_id)
+        for other in self._queue.keys_of_tab(key.tab_id):
+            if other.kind in _OF_ONE_TAB:
+                self._withdraw_about(other)
         if not is_unheard_of:
             self._queue.put(outgoing)
 
@@ -104,7 +107,3 @@ class AnnouncementCoalescer:
         self._page_news.pop(key, None)
         if waiting := self._queue.about(key):
             self._queue.withdraw(waiting)
-
-    def _withdraw_all(self, is_superfluous: Callable[[AnnouncementKey], bool]) -> None:
-        for key in [key for key in self._queue.waiting_keys() if is_superfluous(key)]:
-            self._withdraw_about(key)

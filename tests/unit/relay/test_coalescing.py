@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -66,6 +67,17 @@ def tools(tab: int, frame: int = 0, document: str = "d", **more: Any) -> dict[st
 
 def tab(tab_id: int, **more: Any) -> dict[str, Any]:
     return {"tab": {"tabId": tab_id, **more}}
+
+
+def test_many_announcements_that_wait_do_not_make_the_next_one_slow(slow: Slow) -> None:
+    """Each would look through 20 000 others: that took a minute, during which nothing else happened."""
+    slow.announce("browser/tabs", tabs=[{"tabId": number} for number in range(20_000)])
+    slow.read()
+    begun_s = process_time()
+    slow.announce("browser/tabs", tabs=[])
+    for _ in range(1000):
+        slow.announce("browser/tabs", tabs=[])
+    assert process_time() - begun_s < 10
 
 
 def test_of_a_tab_s_changes_the_newest_is_heard_in_the_turn_of_the_first(slow: Slow) -> None:
