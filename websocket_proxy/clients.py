@@ -32,6 +32,7 @@ from websocket_proxy.handshakes import (
     Verify,
     find_request_problem,
 )
+from websocket_proxy.limits import KIB
 from websocket_proxy.peer import ClientSocket, NodeContext, Peer, clean_name
 from websocket_proxy.protocol import (
     CloseCode,
@@ -45,8 +46,9 @@ from websocket_proxy.protocol import (
 
 _nothing = msgspec.json.Decoder(protocol.Nothing)
 _connect = msgspec.json.Decoder(protocol.Connect)
-_NOTIFICATION_BYTES = 1024 * 1024
-"""Bytes above which a notification is dropped: the list of a client's sessions stays in memory."""
+SESSIONS_BYTES = 256 * KIB
+"""Bytes of the sessions of an extension's clients together: each change of one sends all to each of them.
+Above it a notification is dropped."""
 _FULL_RETRY_MS = 10_000
 """Milliseconds after which a client above the limit of its user may try again."""
 _EXTENSIONS = AnnouncementMeta(AnnouncementKey(Kind.EXTENSIONS))
@@ -273,7 +275,7 @@ class Client(Peer):
 
     def _may_notify(self, message: Envelope, size: int, now_s: float) -> bool:
         """Return whether a notification goes to the router, which drops all but two kinds."""
-        if size > _NOTIFICATION_BYTES:
+        if size > SESSIONS_BYTES:
             return False
         # A cancellation is the client's remedy against too many requests, so no limit holds it up.
         return message.method == "browser/cancel" or not self._wait_s(now_s)

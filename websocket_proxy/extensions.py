@@ -20,7 +20,7 @@ from native_host.protocol.wire import Code, DropReason
 from native_host.relay.message_router import Delivery, MessageRouter, RouterOptions
 from native_host.relay.request_ids import OwnIdSuffixes
 from websocket_proxy import protocol
-from websocket_proxy.clients import Client
+from websocket_proxy.clients import SESSIONS_BYTES, Client
 from websocket_proxy.dialects import decode_extension, may_notify_clients
 from websocket_proxy.handshakes import (
     AdmitExtension,
@@ -432,6 +432,7 @@ def _make_options(context: NodeContext) -> RouterOptions:
         make_suffixes=OwnIdSuffixes,
         client_in_flight=context.limits.requests_in_flight_per_client,
         browser_in_flight=context.limits.requests_in_flight_per_extension,
+        sessions_bytes=SESSIONS_BYTES,
         chunk_above_bytes=context.limits.received_message_bytes,
         speaks_first=False,
         logs_problems=False,

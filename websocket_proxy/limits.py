@@ -54,9 +54,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     queued_bytes_per_socket: Count = 16 * MIB
     """Bytes that wait for one socket; above it at most one more message is queued."""
     replay_bytes: Count = 64 * MIB
-    """Bytes of an extension's tabs and tools, kept for late clients; above it the socket is closed."""
+    """Bytes of an extension's tabs and tools for late clients, 16 KiB more for each; above it the socket is
+    closed."""
     queued_bytes: Count = 512 * MIB
-    """Bytes that wait for all sockets of the node; above it the socket with the most is closed."""
+    """Bytes that wait for all sockets of the node, and of messages of which a part has come; above it the
+    fullest socket of the user with the most is closed."""
 
     # ── Times ───────────────────────────────────────────────────────────────────────────────────────────────
     status_interval_s: Seconds = 20.0

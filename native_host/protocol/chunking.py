@@ -58,6 +58,8 @@ class Outbox:
         self._transfers = 0
         self._pieces_turn = False
         self._written: deque[Transfer] = deque(maxlen=_REMEMBERED)
+        self.queued_bytes = 0
+        """Bytes of all queued bodies, those of incomplete transfers included."""
 
     def __len__(self) -> int:
         """Return the number of queued messages."""
@@ -71,10 +73,15 @@ class Outbox:
     def put(self, key: str, body: bytes) -> None:
         """Queue a body of at most wire.CHUNKED_BYTES; the caller rejects longer ones."""
         if len(body) <= self._chunk_above_bytes:
-            self._short.append((key, body))
+            self._put_short(key, body)
             return
+        self.queued_bytes += len(body)
         self._transfers += 1
         self._waiting.append(Transfer(self._transfers, key, body))
+
+    def _put_short(self, key: str, body: bytes) -> None:
+        self.queued_bytes += len(body)
+        self._short.append((key, body))
 
     def put_newest(self, key: str, body: bytes) -> None:
         """Queue a message in place of a queued message with the same key."""
@@ -91,6 +98,7 @@ class Outbox:
         self._pieces_turn = bool(self._active) and not (self._short and self._pieces_turn)
         if not self._pieces_turn:
             key, body = self._short.popleft()
+            self.queued_bytes -= len(body)
             return body, key, len(body)
         transfer = self._active.popleft()
         piece, last = transfer.next_piece()
@@ -98,6 +106,7 @@ class Outbox:
             self._active.append(transfer)
             return piece, transfer.key, 0
         size, transfer.body = len(transfer.body), b""
+        self.queued_bytes -= size
         self._written.append(transfer)
         return piece, transfer.key, size
 
@@ -113,8 +122,15 @@ class Outbox:
         for entry in self._short:
             if entry[0] == key:
                 self._short.remove(entry)
+                self.queued_bytes -= len(entry[1])
                 return len(entry[1])
         return None
+
+    def clear(self) -> None:
+        """Withdraw every queued body."""
+        self.withdraw_keyed()
+        self._short.clear()
+        self.queued_bytes = 0
 
     def withdraw_keyed(self) -> set[str]:
         """Withdraw every queued body that has a key; return the keys."""
@@ -123,6 +139,7 @@ class Outbox:
         self._short = deque(entry for entry in self._short if not entry[0])
         self._waiting.clear()
         self._active.clear()
+        self.queued_bytes = sum(len(body) for _, body in self._short)
         return keyed
 
     def key_of(self, number: int) -> str | None:
@@ -145,12 +162,13 @@ class Outbox:
             self._active.append(transfer)
 
     def _take_back(self, transfer: Transfer, reason: str) -> None:
+        self.queued_bytes -= len(transfer.body)
         if transfer in self._waiting:
             self._waiting.remove(transfer)
             return
         self._active.remove(transfer)
         notice = wire.ChunkAbort(transfer=transfer.number, reason=reason)
-        self._short.append(("", jsonrpc.notification("host/chunkAbort", notice)))
+        self._put_short("", jsonrpc.notification("host/chunkAbort", notice))
 
 
 class ChunkError(ValueError):

@@ -44,6 +44,7 @@ _bridge_sessions = msgspec.json.Decoder(wire.BridgeSessions)
 
 _REFUSALS_WAIT_BELOW = 10_000
 """Queued messages for the browser above which its own requests are dropped instead of rejected."""
+_INVALID_ID = f"an id is a string or a number of at most {jsonrpc.ID_BYTES} bytes"
 _REPORTS = {"browser/progress": Kind.PROGRESS, "browser/resourceUpdated": Kind.RESOURCE_UPDATED}
 """Messages about a request of which only the latest matters to a slow client."""
 
@@ -70,6 +71,8 @@ class RouterOptions(NamedTuple):
     """Requests in flight of one client."""
     browser_in_flight: float = float("inf")
     """Requests in flight of all clients together."""
+    sessions_bytes: float = float("inf")
+    """Bytes of the sessions of all clients together, which each change of one sends to all of them."""
     chunk_above_bytes: int = wire.TO_BROWSER_BYTES
     """Size above which messages for the browser are sent in chunks."""
     speaks_first: bool = True
@@ -97,6 +100,7 @@ class _Client(msgspec.Struct):
     speaks_wire: bool = True
     """False for a foreign client: it receives neither announcements nor messages with `for`."""
     sessions: list[wire.Session] = msgspec.field(default_factory=list)
+    sessions_bytes: int = 0
     rules: str = ""
     hears: bool = False
     """It has received the replay, so announcements reach it at once."""
@@ -254,8 +258,7 @@ class MessageRouter:
     def _forward(self, client: _Client, raw_id: bytes, message: Envelope) -> bytes | None:
         """Pass a request on to the extension, or return the error response."""
         if not jsonrpc.is_id(raw_id):
-            text = f"an id is a string or a number of at most {jsonrpc.ID_BYTES} bytes"
-            return jsonrpc.failure(jsonrpc.NULL_ID, Code.INVALID_REQUEST, text)
+            return jsonrpc.failure(jsonrpc.NULL_ID, Code.INVALID_REQUEST, _INVALID_ID)
         if message.method.startswith(("host/", "bridge/")):
             return jsonrpc.failure(raw_id, Code.METHOD_NOT_FOUND, f"{message.method} is not a request")
         try:
@@ -283,18 +286,23 @@ class MessageRouter:
 
     def _client_notification(self, client: _Client, message: Envelope) -> list[Delivery]:
         try:
-            if message.method == "bridge/sessions" and client.speaks_wire:
-                told = _bridge_sessions.decode(bytes(message.params))
-                client.sessions, client.rules = told.sessions, told.rules
+            params = bytes(message.params)
+            if message.method == "bridge/sessions" and self._may_store(client, len(params)):
+                told = _bridge_sessions.decode(params)
+                client.sessions, client.rules, client.sessions_bytes = told.sessions, told.rules, len(params)
                 return self._tell_clients()
             if message.method == "browser/cancel":
-                self._cancel(client, bytes(_cancel.decode(bytes(message.params)).id))
+                self._cancel(client, bytes(_cancel.decode(params).id))
                 return []
         except msgspec.DecodeError as error:
             if self._options.logs_problems:
                 logger.warning("client %s: %s: %s", client.connection, message.method, error)
         self.count_dropped(DropReason.CLIENT_NOTIFICATION)
         return []
+
+    def _may_store(self, client: _Client, sessions_bytes: int) -> bool:
+        others = sum(each.sessions_bytes for each in self._clients.values() if each is not client)
+        return client.speaks_wire and others + sessions_bytes <= self._options.sessions_bytes
 
     def _cancel(self, client: _Client, raw_id: bytes) -> None:
         shared = self._correlation.cancel(client.connection, raw_id)
@@ -327,6 +335,10 @@ class MessageRouter:
         try:
             if message.is_response:
                 return self._answer(message)
+            if message.id and not jsonrpc.is_id(bytes(message.id)):
+                self._refuse_browser(jsonrpc.NULL_ID, Code.INVALID_REQUEST, _INVALID_ID)
+                self.count_dropped(DropReason.BROWSER_MESSAGE)
+                return []
             if message.for_:
                 return self._to_asker(message)
             if message.is_request:
@@ -350,6 +362,7 @@ class MessageRouter:
             unwritten: keys of bodies that have left the outbox, and of which no byte was written.
         """
         queued = self.outbox.withdraw_keyed().union(unwritten)
+        self._replay = Replay()
         failed = []
         for connection in self._clients:
             for raw_id, shared in self._correlation.open_requests(connection).items():
@@ -382,7 +395,11 @@ class MessageRouter:
                 self._refuse_browser(raw_id, Code.METHOD_NOT_FOUND, "this client cannot be asked")
             return []
         if raw_id:
-            self._questions.ask(raw_id, asker.connection, shared)
+            try:
+                self._questions.ask(raw_id, asker.connection, shared)
+            except TooManyRequestsError as error:
+                self._refuse_browser(raw_id, Code.RATE_LIMITED, str(error))
+                return []
         said = (jsonrpc.address_to(message, asker.raw_id),)
         kind = _REPORTS.get(message.method)
         meta = AnnouncementMeta(AnnouncementKey(kind, which=shared)) if kind else None

@@ -16,8 +16,8 @@ from native_host.protocol.wire import REPLAY_TOOLS_BYTES, FrameAddress, TabRemov
 
 logger = logging.getLogger(__name__)
 
-_ENTRY_BYTES = 512
-"""Memory of a stored tab or frame beside its own bytes, so that many short ones count, too."""
+_ENTRY_BYTES = 16 * 1024
+"""Bytes for which a stored tab or frame counts beside its own: its removal is a message to each client."""
 
 
 class _TabAddress(Wire, kw_only=True):
@@ -54,8 +54,10 @@ class Replay:
         self._hello = b""
         self._tabs: dict[int, bytes] | None = None
         self._tabs_bytes = 0
-        self._tools: dict[tuple[int, int], tuple[str, bytes]] = {}
-        """Document and announcement by tab and frame; empty if the announcement was too long."""
+        self._tools: dict[tuple[int, int], tuple[int, bytes]] = {}
+        """Hash of the document id, and announcement, by tab and frame; empty if the announcement was too
+        long. An id may be long, too."""
+        self._is_too_long_logged = False
         self._tools_bytes = 0
         self._frames: dict[int, set[tuple[int, int]]] = {}
         """Keys of `_tools` by tab."""
@@ -166,26 +168,29 @@ class Replay:
         is_first = frame not in self._tools
         self._forget_tools(frame)  # so that the newest stands last
         if self._tools_bytes + len(params) > REPLAY_TOOLS_BYTES:
-            logger.warning(
-                "the tools of tab %d are not kept for late clients: too many in all", address.tab_id
-            )
+            self._log_too_long(address.tab_id)
             params = b""
-        self._tools[frame] = (address.document_id, params)
+        self._tools[frame] = (hash(address.document_id), params)
         self._frames.setdefault(address.tab_id, set()).add(frame)
         self._tools_bytes += len(params)
         return AnnouncementMeta(AnnouncementKey(Kind.TOOLS, *frame), is_first=is_first)
+
+    def _log_too_long(self, tab_id: int) -> None:
+        if not self._is_too_long_logged:
+            self._is_too_long_logged = True
+            logger.warning("the tools of tab %d are not kept for late clients: too many in all", tab_id)
 
     def _unregister(self, address: FrameAddress) -> AnnouncementMeta:
         frame = (address.tab_id, address.frame_id)
         kept = self._tools.get(frame)
         # A document that is already replaced says goodbye late: its successor's tools stay.
-        is_known = kept is None or kept[0] != address.document_id
+        is_known = kept is None or kept[0] != hash(address.document_id)
         if not is_known:
             self._forget_tools(frame)
         return AnnouncementMeta(AnnouncementKey(Kind.TOOLS_GONE, *frame), is_known=is_known)
 
     def _forget_tools(self, frame: tuple[int, int]) -> None:
-        _, params = self._tools.pop(frame, ("", b""))
+        _, params = self._tools.pop(frame, (0, b""))
         self._tools_bytes -= len(params)
         frames = self._frames.get(frame[0], set())
         frames.discard(frame)

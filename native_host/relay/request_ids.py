@@ -16,6 +16,8 @@ from native_host.protocol.wire import CLIENT_IN_FLIGHT
 
 REMEMBERED_SUFFIXES = 4096
 """Latest suffixes of a connection that `OwnIdSuffixes` does not use again."""
+MAX_ASKED = 1024
+"""Requests of the extension without a response."""
 
 
 class Asker(NamedTuple):
@@ -30,7 +32,7 @@ class IdInUseError(ValueError):
 
 
 class TooManyRequestsError(Exception):
-    """A connection, or all connections together, have too many requests unanswered."""
+    """A connection, all connections together, or the extension have too many requests unanswered."""
 
 
 class IdSuffixes(Protocol):
@@ -179,7 +181,9 @@ class OpenElicitations:
         self._asked: dict[bytes, _OpenRequest] = {}
 
     def ask(self, raw_id: bytes, connection: str, call: str) -> None:
-        """Register a request of a call to `connection`."""
+        """Register a request of a call to `connection`. Raises TooManyRequestsError."""
+        if len(self._asked) >= MAX_ASKED and raw_id not in self._asked:
+            raise TooManyRequestsError(f"{MAX_ASKED} requests to clients are open")
         self._asked[raw_id] = _OpenRequest(connection, call)
 
     def answer(self, raw_id: bytes, connection: str) -> bool:

@@ -175,3 +175,22 @@ def test_without_a_limit_of_the_browser_nothing_is_chunked() -> None:
     outbox, body = Outbox(chunk_above_bytes=64 * MIB), b" " * (2 * MIB)
     outbox.put("conn-1:1", body)
     assert outbox.pop_next(0) == (body, "conn-1:1", 2 * MIB)
+
+
+def test_the_queued_bytes_are_those_of_all_bodies_that_are_not_written() -> None:
+    outbox = Outbox()
+    for key, size in [("", 10), ("a:1", 20), ("a:2", TO_BROWSER_BYTES + 1), ("a:3", TO_BROWSER_BYTES + 1)]:
+        outbox.put(key, b"x" * size)
+    assert outbox.queued_bytes == 10 + 20 + 2 * (TO_BROWSER_BYTES + 1)
+    outbox.abort("a:1", "cancelled")
+    outbox.abort("a:2", "cancelled")
+    assert outbox.queued_bytes == 10 + TO_BROWSER_BYTES + 1
+    while outbox:
+        outbox.pop_next(0)
+    assert outbox.queued_bytes == 0
+    outbox.put("", b"x" * 10)
+    outbox.put("a:4", b"x" * (TO_BROWSER_BYTES + 1))
+    outbox.withdraw_keyed()
+    assert outbox.queued_bytes == 10
+    outbox.clear()
+    assert (len(outbox), outbox.queued_bytes) == (0, 0)

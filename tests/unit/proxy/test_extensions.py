@@ -403,7 +403,7 @@ def test_of_queued_progress_of_a_call_a_slow_client_receives_the_latest(
 
 
 def test_an_extension_with_too_many_tabs_and_tools_to_keep_is_closed() -> None:
-    proxy = ProxyConversation(Limits(replay_bytes=6000))
+    proxy = ProxyConversation(Limits(replay_bytes=50_000))
     extension = proxy.extension()
     extension.say(method="browser/hello", params=HELLO)
     extension.say(method="browser/tabs", params={"tabs": [{"tabId": 1, "windowId": 1}]})
@@ -415,7 +415,7 @@ def test_an_extension_with_too_many_tabs_and_tools_to_keep_is_closed() -> None:
     for tab_id in range(8):
         tab = {"tabId": tab_id, "windowId": 1, "title": "x" * 200}
         extension.say(method="browser/tabChanged", params={"tab": tab})
-    assert extension.closed == (1008, "Tabs and tools of more than 6000 bytes")
+    assert extension.closed == (1008, "Tabs and tools of more than 50000 bytes")
 
 
 def test_our_extension_of_another_wire_version_is_closed_with_the_reason(proxy: ProxyConversation) -> None:

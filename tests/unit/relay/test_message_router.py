@@ -403,6 +403,24 @@ def test_a_browser_that_asks_what_nobody_can_answer_and_does_not_read_cannot_mak
     assert talk.board.dropped[DropReason.UNREAD_REJECTION] == 30_000
 
 
+def test_requests_of_the_extension_with_ids_that_are_too_long_or_too_many_are_rejected(
+    talk: Conversation,
+) -> None:
+    talk.client("ab-1", id=7, method="browser/executeTool", params={})
+    (call,) = talk.to_browser()
+    invalid: list[Any] = ["x" * 2000, {}]
+    for raw_id in invalid:
+        talk.browser(**{"id": raw_id, "method": "browser/pageRequest", "for": call["id"]})
+        (rejection,) = talk.to_browser()
+        assert (rejection["id"], rejection["error"]["code"]) == (None, -32600)
+    assert talk.board.dropped[DropReason.BROWSER_MESSAGE] == 2
+    for number in range(1025):
+        talk.browser(**{"id": f"ext:{number}", "method": "browser/pageRequest", "for": call["id"]})
+    (rejection,) = talk.to_browser()
+    assert (rejection["id"], rejection["error"]["code"]) == ("ext:1024", -32015)
+    assert len(talk.to("ab-1")) == 1024
+
+
 def test_a_call_over_the_browser_s_limit_travels_in_pieces(talk: Conversation) -> None:
     talk.client("ab-1", id=1, method="browser/executeTool", params={"args": "x" * TO_BROWSER_BYTES})
     assert {message["method"] for message in talk.to_browser()} == {"host/chunk"}
@@ -491,6 +509,7 @@ PROXIED = RouterOptions(
     make_suffixes=OwnIdSuffixes,
     browser_in_flight=1024,
     chunk_above_bytes=CHUNKED_BYTES,
+    sessions_bytes=1000,
     speaks_first=False,
     may_notify=lambda method: method.startswith("notifications/"),
 )
@@ -643,3 +662,19 @@ def test_an_extension_of_another_wire_version_is_rejected_under_the_proxy_s_name
     assert said["params"] == {"code": -32017, "message": said["params"]["message"]}
     assert "the WebSocket proxy 0 speaks 1" in said["params"]["message"]
     assert proxied.board.refusal is not None
+
+
+def test_sessions_of_all_clients_that_are_too_long_together_are_dropped(proxied: Conversation) -> None:
+    proxied.introduce("conn-c", speaks_wire=True)
+    proxied.heard.clear()
+    for connection, title in [("conn-b", "x" * 600), ("conn-c", "y" * 600), ("conn-b", "short")]:
+        session = {"id": "s", "title": title, "client": {"name": "n"}}
+        proxied.client(connection, method="bridge/sessions", params={"sessions": [session]})
+    titles = [
+        client["sessions"][0].get("title", "")
+        for message in proxied.to("conn-c")
+        for client in message["params"]["clients"]
+        if client["connection"] == "conn-b"
+    ]
+    assert titles == ["x" * 600, "short"]
+    assert proxied.board.dropped[DropReason.CLIENT_NOTIFICATION] == 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
 import pytest
 
 from native_host.relay.replay import Replay
+
+ENTRY = 16 * 1024
+"""Bytes for which a tab or a frame counts beside its own."""
 
 
 def keep(replay: Replay, method: str, **params: Any) -> None:
@@ -111,18 +115,41 @@ def test_what_is_kept_fits_into_a_client_s_backlog(monkeypatch: pytest.MonkeyPat
     assert [params["frameId"] for method, params in said(replay)[:-1]] == [1, 4]
 
 
+def test_tools_that_are_too_long_are_logged_once_and_not_by_every_page(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("native_host.relay.replay.REPLAY_TOOLS_BYTES", 100)
+    replay = Replay()
+    for frame in range(5):
+        keep(replay, "browser/registerTools", **tools(1, frame, notice="x" * 1000))
+    assert len(caplog.records) == 1
+
+
+def test_of_tools_that_are_too_long_nothing_long_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("native_host.relay.replay.REPLAY_TOOLS_BYTES", 100)
+    replay = Replay()
+    tracemalloc.start()
+    try:
+        for frame in range(10):
+            keep(replay, "browser/registerTools", **tools(1, frame, document="x" * 1_000_000))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 1_000_000
+
+
 def test_its_size_follows_what_it_keeps() -> None:
     replay = Replay()
     assert replay.size == 0
     replay.keep("browser/tabs", b'{"tabs":[{"tabId":1},{"tabId":2}]}')
     first = replay.size
-    assert first == 2 * (len(b'{"tabId":1}') + 512)
+    assert first == 2 * (len(b'{"tabId":1}') + ENTRY)
     replay.keep("browser/tabChanged", b'{"tab":{"tabId":1,"title":"x"}}')
     assert replay.size == first + len(b',"title":"x"')
     tools = b'{"tabId":2,"frameId":0,"documentId":"d","origin":"","tools":[]}'
     for _ in range(2):
         replay.keep("browser/registerTools", tools)
-    assert replay.size == first + len(b',"title":"x"') + len(tools) + 512
+    assert replay.size == first + len(b',"title":"x"') + len(tools) + ENTRY
     replay.keep("browser/tabRemoved", b'{"tabId":2}')
     replay.keep("browser/tabChanged", b'{"tab":{"tabId":1}}')
     assert replay.size == first / 2

@@ -200,3 +200,13 @@ def test_a_call_that_is_over_takes_its_questions_along() -> None:
     questions.close("ab-1:1")
     assert not questions.answer(b'"ext:1"', "ab-1")
     assert questions.answer(b'"ext:2"', "ab-1")
+
+
+def test_the_extension_has_a_limited_number_of_requests_without_a_response() -> None:
+    asked = OpenElicitations()
+    for number in range(1024):
+        asked.ask(b'"ext:%d"' % number, "ab-1", "ab-1:1")
+    with pytest.raises(TooManyRequestsError):
+        asked.ask(b'"ext:1024"', "ab-1", "ab-1:1")
+    assert asked.answer(b'"ext:7"', "ab-1")
+    asked.ask(b'"ext:1024"', "ab-1", "ab-1:1")
