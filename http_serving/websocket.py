@@ -119,6 +119,11 @@ class WebSocketStream:
     def max_message_bytes(self, limit: int) -> None:
         self._protocol.max_message_bytes = limit
 
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of a message that has not come completely."""
+        return self._protocol.partial_bytes
+
     async def _read(self) -> None:
         """Read once, as soon as bytes have come."""
         size = min(max(self._protocol.missing, _READ_BYTES), _LARGE_READ_BYTES)
@@ -175,6 +180,7 @@ class WebSocketStream:
         if not self.close_code:
             self.close_code, self.close_reason = frame
         self._has_ended = True
+        self._protocol.discard()  # who has received the end may live on, with a reference to this
         if self._ended is not None:
             self._ended.set()
 

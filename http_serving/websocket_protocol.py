@@ -141,6 +141,11 @@ class WebSocketProtocol:
         return not self._data
 
     @property
+    def partial_bytes(self) -> int:
+        """Bytes of the message that has not come completely."""
+        return self._message_bytes
+
+    @property
     def has_ended(self) -> bool:
         """True if no further message will come."""
         return self.received_close is not None or self.violation is not None
@@ -168,8 +173,12 @@ class WebSocketProtocol:
             self.violation = CloseFrame(_NOT_UTF_8, "a message is not UTF-8")
         if self.violation or self.received_close:
             self.has_event, self.has_more = True, False
-            self._data, self._at, self._parts = b"", 0, []
+            self.discard()
         return messages
+
+    def discard(self) -> None:
+        """Drop all that has been received and not returned: no further message will come."""
+        self._data, self._at, self._parts, self._message_bytes = b"", 0, [], 0
 
     def _decode_frames(self, messages: list[bytes]) -> bool:
         """Decode a number of frames; return whether there may be more."""

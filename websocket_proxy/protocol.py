@@ -46,8 +46,8 @@ class CloseCode(enum.IntEnum):
     """A binary message."""
     INVALID_UTF8 = 1007
     POLICY_VIOLATION = 1008
-    """Authentication failed, token expired or revoked, too many rejected messages, or a peer that reads too
-    slowly."""
+    """Authentication failed, token expired or revoked, too many rejected messages, a peer that reads too
+    slowly, or too many bytes of a user in the proxy."""
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
     TRY_AGAIN_LATER = 1013

@@ -42,12 +42,11 @@ from websocket_proxy.user_directory import UserDirectory
 
 CLOSING_S = 2.0
 """Seconds over which the sockets of a node that shuts down are closed: their peers do not return at once."""
-END_S = 9.5
-"""Seconds from the beginning of the shutdown to its end, whatever the peers do."""
 _TICK_S = 0.5
 """Seconds between two looks at all sockets; a peer's next timer may come earlier."""
 _EARLIEST_TICK_S = 0.02
 _CLOSE_INTERVAL_S = 0.02
+_CROWDED = "Too many bytes wait in the proxy"
 _LAST_CLOSE_S = 1.0
 """Seconds that a peer has to read its last messages when the node shuts down."""
 
@@ -73,6 +72,9 @@ class Node:
         """Where the timers wait while there is no socket."""
         self._closed = trio.lowlevel.ParkingLot()
         self._nursery: trio.Nursery | None = None
+        self._partial_bytes = 0
+        """Bytes of messages of which a part has come, at the last look; it costs too much for each tick."""
+        self._partial_due_s = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Verify tokens and run timers until it is cancelled."""
@@ -239,20 +241,29 @@ class Node:
                 with socket.closing_on_error(now_s):
                     socket.run_timers(now_s)
             self.flush()
-            self._limit_queues(sum(socket.queued_bytes for socket in due), now_s)
+            self._limit_bytes(due, now_s)
             next_s = min((each.due_s for each in self._sockets if each.due_s), default=math.inf)
             next_s = max(next_s, now_s + _EARLIEST_TICK_S)
             await trio.sleep_until(min(next_s, now_s + _TICK_S))
 
-    def _limit_queues(self, total: int, now_s: float) -> None:
-        """Close the sockets with the most queued bytes until all together have few enough."""
-        if total <= self.settings.queued_bytes:
+    def _limit_bytes(self, due: list[PeerWebSocket], now_s: float) -> None:
+        """Close sockets until few enough bytes wait: of the user with the most the fullest one first."""
+        if self._partial_due_s <= now_s:
+            self._partial_due_s = now_s + _TICK_S
+            self._partial_bytes = sum(socket.stream.partial_bytes for socket in self._sockets)
+        most = self.settings.queued_bytes
+        if self._partial_bytes + sum(socket.queued_bytes for socket in due) <= most:
             return
-        for socket in sorted(self._sockets, key=lambda each: each.queued_bytes, reverse=True):
-            if total <= self.settings.queued_bytes:
-                break
-            total -= socket.queued_bytes
-            socket.drop(now_s)
+        self._partial_due_s = 0.0
+        held = {socket: socket.held_bytes for socket in self._sockets if not socket.peer.is_closed}
+        users: Counter[str] = Counter()
+        for socket, size in held.items():
+            users[socket.peer.owner] += size
+        while users.total() > most:
+            owner, _ = users.most_common(1)[0]
+            fullest = max((each for each in held if each.peer.owner == owner), key=held.__getitem__)
+            users[owner] -= held.pop(fullest)
+            fullest.drop(now_s, _CROWDED)
         self.flush()
 
     # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,15 +279,16 @@ class Node:
             socket.close_s = _LAST_CLOSE_S
             socket.peer.announce_shutdown()
         self.flush()
-        with trio.move_on_at(begun_s + END_S):
-            await self._close_all(begun_s)
+        end_s = begun_s + self.settings.shutdown_s
+        with trio.move_on_at(end_s):
+            await self._close_all(end_s)
             while self._sockets:
                 await self._closed.park()
 
-    async def _close_all(self, begun_s: float) -> None:
+    async def _close_all(self, end_s: float) -> None:
         """Close extensions first, then clients, one after the other."""
         sockets = sorted(self._sockets, key=lambda each: each.peer.role is Role.CLIENT)
-        left_s = begun_s + END_S - _LAST_CLOSE_S - trio.current_time()
+        left_s = end_s - _LAST_CLOSE_S - trio.current_time()
         interval_s = min(min(CLOSING_S, max(left_s, 0)) / max(len(sockets), 1), _CLOSE_INTERVAL_S)
         next_s = trio.current_time()
         for socket in sockets:

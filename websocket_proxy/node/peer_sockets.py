@@ -107,6 +107,11 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
     def queued_bytes(self) -> int:
         """Bytes that wait to be written."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory: those that wait to be written, and those of a message of which a part has come."""
+        return self.queued_bytes + self.stream.partial_bytes
+
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
@@ -192,10 +197,10 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
         if self._nursery:
             self._nursery.start_soon(self.stream.finish, code, reason, self.close_s)
 
-    def drop(self, now_s: float) -> None:
-        """Close the socket of a peer that reads too slowly; withdraw what is queued."""
+    def drop(self, now_s: float, reason: str = _SLOW) -> None:
+        """Close the socket of a peer that fills the node's memory; withdraw what is queued."""
         self.close_s = _DROP_S
-        self.peer.close(CloseCode.POLICY_VIOLATION, _SLOW, now_s)
+        self.peer.close(CloseCode.POLICY_VIOLATION, reason, now_s)
         self.stream.withdraw_all()
 
     @property
@@ -272,7 +277,7 @@ class ExtensionWebSocket(_Socket[Extension]):
     @property
     def queued_bytes(self) -> int:
         """Bytes that wait to be written."""
-        return max(self.peer.queued_bytes, self.stream.waiting_bytes)
+        return max(self.peer.queued_bytes, self.peer.outbox.queued_bytes + self.stream.waiting_bytes)
 
     def wake(self) -> None:
         """Write: messages wait in the outbox."""
@@ -322,6 +327,9 @@ class ExtensionWebSocket(_Socket[Extension]):
         unwritten = [key for outgoing, key, _ in self._given if key and not outgoing.has_begun]
         reason = DisconnectReason.CONNECTION_LOST if self._was_lost else DisconnectReason.EXTENSION_CLOSED
         self.peer.on_closed(trio.current_time(), reason, unwritten)
+        # Socket and peer refer to each other, so their memory would be free only after a garbage collection.
+        self._given.clear()
+        self.peer.outbox.clear()
 
     def _lose(self, now_s: float) -> None:
         self.peer.on_closed(now_s, DisconnectReason.CONNECTION_LOST, self.withdraw())

@@ -21,6 +21,9 @@ from websocket_proxy.token_verifier import IssuerSettings
 
 PORT = 8765
 _MAX_PORT = 65535
+_SHUTDOWN_S = 9.5
+_CLOSING_S = 1.5
+"""Seconds in which sockets are closed after the running requests have had theirs."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=_MAX_PORT)]
 
@@ -84,6 +87,11 @@ class ProxySettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def has_home_issuer(self) -> bool:
         """Return whether the proxy issues tokens."""
         return not self.issuers if self.home_issuer is None else self.home_issuer
+
+    @property
+    def shutdown_s(self) -> float:
+        """Return the seconds from the beginning of the shutdown to its end, whatever the peers do."""
+        return max(self.drain_s + _CLOSING_S, _SHUTDOWN_S)
 
     @property
     def is_encrypted(self) -> bool:

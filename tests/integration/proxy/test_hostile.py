@@ -353,3 +353,104 @@ async def test_a_slow_tls_handshake_holds_up_no_other_socket(mcpb_home: Path) ->
         await plain.send_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 400 " in await plain.receive_some(4096)
         await trio.aclose_forcefully(plain)
+
+
+# ── Memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+SMALL_SETTINGS = f"""
+queued_bytes = {24 * MIB}
+queued_bytes_per_socket = {2 * MIB}
+slow_reader_s = 60
+"""
+LONG = "x" * 8 * MIB
+MANY = 12
+"""Messages of that length, together more than a peer may make the node grow."""
+HELLO = {
+    "wire": 1,
+    "extension": {"id": "x", "version": "1"},
+    "browser": {"brand": "Chromium"},
+    "profile": {"id": "0c5d"},
+}
+
+
+@asynccontextmanager
+async def hostile_extension(node: ProxyNode, **options: Any) -> AsyncIterator[tuple[RawPeer, str]]:
+    """An extension that is signed in, and its id."""
+    async with raw_connected(f"{node.base}/extension", **options) as peer:
+        await peer.receive()
+        token = token_of("mallory", "extension")
+        await peer.send(id="proxy:1", result={"name": "Chrome", "accessToken": token})
+        yield peer, (await peer.receive())["params"]["extension_id"]
+
+
+async def test_no_peer_makes_the_node_grow_beyond_its_limits(mcpb_home: Path) -> None:
+    write_config(mcpb_home, SMALL_SETTINGS)
+    async with running_node(mcpb_home) as node:
+        before = read_memory(node)
+        for attack in (
+            request_with_long_ids,
+            begin_long_messages,
+            leave_during_long_messages,
+            leave_long_announcements,
+        ):
+            async with attack(node):
+                with trio.fail_after(SOON_S):
+                    while read_memory(node) > before + MOST_GROWTH_BYTES:  # noqa: ASYNC110
+                        await trio.sleep(0.1)
+        await fill_queues_below_their_limit(node)
+
+
+@asynccontextmanager
+async def request_with_long_ids(node: ProxyNode) -> AsyncIterator[None]:
+    async with hostile_extension(node, buffer_bytes=4096) as (peer, _):
+        for number in range(MANY):
+            with suppress(trio.BrokenResourceError):  # it is closed
+                await peer.send(**{"id": f"{number}{LONG}", "method": "x", "for": "unknown"})
+        yield
+
+
+@asynccontextmanager
+async def begin_long_messages(node: ProxyNode) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for _ in range(MANY):
+            peer = await stack.enter_async_context(hostile_client(node))
+            with suppress(trio.BrokenResourceError):
+                await peer.stream.send_all(frame(1, LONG.encode(), is_final=False))
+        yield
+
+
+@asynccontextmanager
+async def leave_during_long_messages(node: ProxyNode) -> AsyncIterator[None]:
+    for _ in range(MANY):
+        async with hostile_client(node) as peer:
+            await peer.stream.send_all(frame(1, LONG.encode(), is_final=False))
+    yield
+
+
+@asynccontextmanager
+async def leave_long_announcements(node: ProxyNode) -> AsyncIterator[None]:
+    for _ in range(MANY):
+        async with hostile_extension(node) as (peer, _):
+            await peer.send(method="browser/hello", params=HELLO)
+            await peer.send(method="browser/paused", params={"sites": [LONG]})
+    yield
+
+
+async def fill_queues_below_their_limit(node: ProxyNode) -> None:
+    """Sockets of one user with 1.9 MiB each, then one of another user with 8 MiB: that one stays open."""
+    async with AsyncExitStack() as stack:
+        peer, extension_id = await stack.enter_async_context(hostile_extension(node))
+        for _ in range(MANY):
+            client = await stack.enter_async_context(hostile_client(node, buffer_bytes=4096))
+            await client.send(id=2, method="connect", params={"extension_id": extension_id})
+            await client.receive_response()
+        await peer.send(method="notifications/x", params={"text": "x" * (19 * MIB // 10)})
+        extension = await stack.enter_async_context(node.extension(answer=lambda _: LONG))
+        late = await stack.enter_async_context(raw_connected(f"{node.base}/mcp", buffer_bytes=4096))
+        await sign_in(late, "alice")
+        await late.send(id=2, method="connect", params={"extension_id": extension.extension_id})
+        await late.receive_response()
+        closed = len(node.events("closed"))
+        await late.send(id=3, method="getTabs")
+        await node.until_event("closed", closed + 1)
+        assert len((await late.receive_response())["result"]) == len(LONG)

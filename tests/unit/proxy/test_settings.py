@@ -24,6 +24,11 @@ def test_without_a_file_or_table_every_key_has_its_default(tmp_path: Path) -> No
     assert ProxySettings().has_home_issuer
 
 
+def test_sockets_have_time_to_close_however_long_running_requests_have() -> None:
+    assert ProxySettings().shutdown_s == 9.5
+    assert ProxySettings(drain_s=60).shutdown_s == 61.5
+
+
 def test_every_limit_is_a_key(tmp_path: Path) -> None:
     values = dict.fromkeys(Limits.__struct_fields__, 7)
     settings = read(tmp_path, "[proxy]\n" + "\n".join(f"{name} = 7" for name in values))

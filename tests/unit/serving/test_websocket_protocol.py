@@ -142,6 +142,17 @@ def test_a_close_frame_ends_the_messages() -> None:
     assert protocol.encode_close(protocol.received_close)[:4] == b"\x88\x0e" + struct.pack("!H", 4001)
 
 
+def test_the_first_part_of_a_message_is_dropped_at_the_end() -> None:
+    end = server()
+    end.feed(frame(b"x" * 1000, 0x01))
+    assert end.next_messages() == []
+    assert end.partial_bytes == 1000
+    end.feed(frame(b"", 0x88))
+    assert end.next_messages() == []
+    assert end.has_ended
+    assert end.partial_bytes == 0
+
+
 def test_a_close_frame_without_a_code_is_answered_without_one() -> None:
     protocol = server()
     decode(protocol, frame(b"", 0x88))
