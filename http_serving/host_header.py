@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Literal
 
 Scheme = Literal["http", "https"]
@@ -71,6 +71,19 @@ def is_address(host: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Return whether a host is `localhost` or a loopback address. Other names may be anything."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+
+
+def network_of(address: str) -> str:
+    """Return the address for which limits count a client.
+
+    Of IPv6 it is the network of 64 bits, since a machine may have all addresses in it.
+    """
+    if not is_address(address):
+        return address
+    found = ip_address(address)
+    if not isinstance(found, IPv6Address):
+        return address
+    return str(found.ipv4_mapped or IPv6Address(int(found) >> 64 << 64))
 
 
 def is_host(host: str) -> bool:

@@ -23,6 +23,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 
 from http_serving.error_responses import RequestRejected
+from http_serving.host_header import network_of
 from http_serving.http_connection import (
     MAX_HEAD_BYTES,
     ConnectionContext,
@@ -167,7 +168,7 @@ class _Server:
 
     def _check_limits(self, peer: Peer) -> RequestRejected | None:
         limits = self._limits
-        if wait_s := self._pace.wait_s(f"{peer.kind} {peer.address}", trio.current_time()):
+        if wait_s := self._pace.wait_s(f"{peer.kind} {network_of(peer.address)}", trio.current_time()):
             text = f"{limits.opened_per_minute} connections were opened in a minute: reuse connections"
             return _too_many(text, math.ceil(wait_s))
         if peer.kind is not Kind.OURS and limits.other_users is not None:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from http_serving.host_header import network_of
 from websocket_proxy.oauth_messages import OAuthCode, OAuthError
 from websocket_proxy.protocol import Role
 
@@ -105,7 +106,8 @@ class SignIns:
         """
         self._forget_expired(now)
         opened = self.pending(now)
-        is_crowded = sum(each.address == address for each in opened) >= MAX_OPEN_PER_ADDRESS
+        network = network_of(address)
+        is_crowded = sum(network_of(each.address) == network for each in opened) >= MAX_OPEN_PER_ADDRESS
         if is_crowded or len(opened) >= MAX_OPEN:
             text = "Too many sign-ins are open: approve or deny them, or wait until they expire."
             status = HTTPStatus.TOO_MANY_REQUESTS

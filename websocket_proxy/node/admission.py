@@ -12,7 +12,7 @@ from http import HTTPStatus
 from ipaddress import ip_address
 
 from http_serving.error_responses import RequestRejected
-from http_serving.host_header import ServerNames, is_address, is_loopback
+from http_serving.host_header import ServerNames, is_address, is_loopback, network_of
 from http_serving.http_connection import UpgradeRequest
 from http_serving.peer_credentials import Peer
 from http_serving.plain_routes import OriginRule
@@ -53,7 +53,7 @@ class SocketCounts:
         self.total = 0
         self.unauthenticated = 0
         self._limits = limits
-        self._by_address: Counter[str] = Counter()
+        self._by_network: Counter[str] = Counter()
         """Sockets that are not authenticated."""
 
     def check(self, address: str) -> None:
@@ -65,7 +65,7 @@ class SocketCounts:
         limits = self._limits
         if self.total >= limits.sockets:
             raise _full(f"{limits.sockets} WebSockets are open")
-        if self._by_address[address] >= (most := limits.unauthenticated_sockets_per_address):
+        if self._by_network[network_of(address)] >= (most := limits.unauthenticated_sockets_per_address):
             text = f"{most} WebSockets of your address are not authenticated: authenticate or close one"
             raise RequestRejected(HTTPStatus.TOO_MANY_REQUESTS, text, headers={"Retry-After": str(RETRY_S)})
         if self.unauthenticated >= (most := limits.unauthenticated_sockets):
@@ -76,35 +76,36 @@ class SocketCounts:
         """Count a socket for the time of the block; it is unauthenticated at first."""
         self.total += 1
         self.unauthenticated += 1
-        self._by_address[address] += 1
-        counted = CountedSocket(self, address)
+        network = network_of(address)
+        self._by_network[network] += 1
+        counted = CountedSocket(self, network)
         try:
             yield counted
         finally:
             counted.authenticate()
             self.total -= 1
 
-    def authenticate(self, address: str) -> None:
+    def authenticate(self, network: str) -> None:
         """Count a socket as authenticated."""
         self.unauthenticated -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+        self._by_network[network] -= 1
+        if not self._by_network[network]:
+            del self._by_network[network]
 
 
 class CountedSocket:
     """One socket in the counts."""
 
-    def __init__(self, counts: SocketCounts, address: str) -> None:
+    def __init__(self, counts: SocketCounts, network: str) -> None:
         self._counts = counts
-        self._address = address
+        self._network = network
         self._is_authenticated = False
 
     def authenticate(self) -> None:
         """Note that it is authenticated, or gone."""
         if not self._is_authenticated:
             self._is_authenticated = True
-            self._counts.authenticate(self._address)
+            self._counts.authenticate(self._network)
 
 
 class Admission:

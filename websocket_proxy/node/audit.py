@@ -14,6 +14,7 @@ import time
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from http_serving.host_header import network_of
 from http_serving.websocket_protocol import NO_CLOSE_FRAME
 from native_host.protocol.rate_limit import RateLimiter
 from websocket_proxy.node.metrics import Metrics
@@ -89,13 +90,13 @@ class Audit(Observer):
     def on_rejected(self, status: HTTPStatus, reason: str, address: str) -> None:
         """Note that a request for a WebSocket is rejected."""
         self._metrics.count("rejected_sockets_total", status.value)
-        if not self._rejections.wait_s(address, time.monotonic()):
+        if not self._rejections.wait_s(network_of(address), time.monotonic()):
             _write("rejected", status=status.value, reason=reason, address=address)
 
     def on_token_rejected(self, peer: Peer, reason: RejectionReason) -> None:
         """Note that the socket of a peer closes because of its token."""
         self._metrics.count("rejected_tokens_total", reason)
-        if not self._rejections.wait_s(peer.address, time.monotonic()):
+        if not self._rejections.wait_s(network_of(peer.address), time.monotonic()):
             _write("token-rejected", role=peer.role, reason=reason, address=peer.address, **_name(peer))
 
     # ── Peers and connections ───────────────────────────────────────────────────────────────────────────────

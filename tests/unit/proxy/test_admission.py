@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from http_serving.error_responses import RequestRejected
+from http_serving.host_header import network_of
 from http_serving.peer_credentials import Kind, Peer
 from websocket_proxy.limits import Limits
 from websocket_proxy.node.admission import ForwardedAddress, SocketCounts
@@ -64,3 +65,24 @@ def test_each_limit_of_sockets_has_its_status() -> None:
                 assert (counts.total, counts.unauthenticated) == (4, 3)
                 assert status_of(counts, "d") == 503
     assert (counts.total, counts.unauthenticated, status_of(counts, "a")) == (0, 0, 101)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ("::ffff:192.0.2.1", REMOTE),
+        (REMOTE, REMOTE),
+        ("", ""),
+    ],
+)
+def test_limits_of_an_address_count_the_network_of_one_machine(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def test_one_machine_with_many_addresses_leaves_room_for_others() -> None:
+    counts = SocketCounts(Limits(unauthenticated_sockets=3, unauthenticated_sockets_per_address=2))
+    with counts.count("2001:db8::1"), counts.count("2001:db8::2"):
+        assert (status_of(counts, "2001:db8::3"), status_of(counts, "2001:db8:0:1::3")) == (429, 101)
+    assert status_of(counts, "2001:db8::3") == 101

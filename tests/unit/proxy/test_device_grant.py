@@ -134,6 +134,14 @@ def test_at_most_5_sign_ins_are_open_per_address_and_50_in_all(sign_ins: SignIns
     assert len({each.user_code for each in sign_ins.pending(NOW)}) == 50
 
 
+def test_addresses_of_one_ipv6_network_count_together(sign_ins: SignIns) -> None:
+    for number in range(5):
+        begin(sign_ins, f"2001:db8::{number}")
+    with pytest.raises(OAuthError):
+        begin(sign_ins, "2001:db8::5")
+    begin(sign_ins, "2001:db8:0:1::5")
+
+
 def test_a_decided_or_expired_sign_in_makes_room(sign_ins: SignIns) -> None:
     opened = [begin(sign_ins)[1] for _ in range(5)]
     sign_ins.decide(opened[0].user_code, Decision.DENIED, NOW)
