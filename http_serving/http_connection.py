@@ -142,6 +142,7 @@ class HttpConnection:
         self._is_idle = True
         self._has_begun = False
         self._is_over = False
+        self._is_upgraded = False
 
     async def run(self) -> None:
         """Serve one request after the other, until either end closes. Close the stream."""
@@ -174,6 +175,11 @@ class HttpConnection:
         """True if no request is open. A part of the next one may have arrived."""
         return self._is_idle and not self._is_over
 
+    @property
+    def has_request(self) -> bool:
+        """True if a request is open, and not one that has become a WebSocket."""
+        return not (self._is_idle or self._is_over or self._is_upgraded)
+
     def finish(self) -> None:
         """Close soon: complete the open response now."""
         if self._is_idle:
@@ -185,6 +191,7 @@ class HttpConnection:
         """Close now and drop all that waits to be written."""
         with suppress(OSError):  # the kernel drops it as well
             self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._is_over = True
         self._scope.cancel()
 
     # ── Requests ────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,6 +205,7 @@ class HttpConnection:
                 self._exchange = None
 
     async def _upgrade(self, head: h11.Request, received: bytes) -> None:
+        self._is_upgraded = True
         await self._context.handle_upgrade(UpgradeRequest(head, self._stream, received, self.peer, self._tls))
         self._tls = None  # the handler has ended it
 

@@ -60,6 +60,9 @@ class ConnectionLimits(NamedTuple):
     """Connections at once that are not known to be this user's, at most a quarter of the total; None: all."""
     opened_per_minute: int = 6000
     """New connections per address and minute. It is also the size of a burst."""
+    ends_requests: bool = False
+    """Without an idle connection, a further one ends the oldest whose request is open. WebSockets stay. It is
+    for servers whose requests are short, so that an old one is an attack."""
 
 
 class ServerOptions(NamedTuple):
@@ -175,9 +178,14 @@ class _Server:
             others = [each for each in self._connections if each.peer.kind is not Kind.OURS]
             if len(others) >= limits.other_users and not _end_oldest_idle(others):
                 return _too_many(f"{limits.other_users} requests of other users are open: end one", _RETRY_S)
-        if len(self._connections) >= limits.total and not _end_oldest_idle(self._connections):
+        if len(self._connections) >= limits.total and not self._make_room():
             return _too_many(f"{limits.total} requests are open: end one", _RETRY_S)
         return None
+
+    def _make_room(self) -> bool:
+        if _end_oldest_idle(self._connections):
+            return True
+        return self._limits.ends_requests and _abort_oldest_request(self._connections)
 
     async def _reject(self, stream: trio.SocketStream, rejection: RequestRejected) -> None:
         if self._lingering >= _MAX_LINGERING:
@@ -197,6 +205,15 @@ def _end_oldest_idle(connections: Iterable[HttpConnection]) -> bool:
     for connection in connections:
         if connection.is_idle:
             connection.finish()
+            return True
+    return False
+
+
+def _abort_oldest_request(connections: Iterable[HttpConnection]) -> bool:
+    """Abort the oldest connection with an open request; return whether there was one."""
+    for connection in connections:
+        if connection.has_request:
+            connection.abort()
             return True
     return False
 

@@ -214,7 +214,7 @@ class _Process:
     def _options(self, admission: Admission, certificate: ServerCertificate | None) -> ServerOptions:
         settings = self._settings
         opened = _OPENED_PER_MINUTE_BEHIND_PROXY if settings.behind_tls_proxy else _OPENED_PER_MINUTE
-        limits = ConnectionLimits(settings.sockets + _OTHER_CONNECTIONS, None, opened)
+        limits = ConnectionLimits(settings.sockets + _OTHER_CONNECTIONS, None, opened, ends_requests=True)
         return ServerOptions(
             limits=limits,
             handle_upgrade=partial(self._node.handle_upgrade, admission=admission),

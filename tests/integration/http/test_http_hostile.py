@@ -391,6 +391,17 @@ async def test_with_as_many_requests_open_as_there_is_room_for_others_are_told_t
     assert refused.why == "2 requests are open: end one"
 
 
+async def test_where_requests_are_short_the_oldest_open_one_gives_way_to_a_new_connection() -> None:
+    limits = ConnectionLimits(total=2, ends_requests=True)
+    async with serving_app(streaming, limits) as port, connected(port) as first, connected(port) as second:
+        for client in (first, second):
+            await open_stream(client, port)
+        assert (await asked(port, head(port=port))).status == 200
+        assert await first.is_closed()
+        async with connected(port) as third:
+            await open_stream(third, port)
+
+
 async def test_others_than_our_user_have_room_of_their_own_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -355,6 +355,25 @@ async def test_a_slow_tls_handshake_holds_up_no_other_socket(mcpb_home: Path) ->
         await trio.aclose_forcefully(plain)
 
 
+async def test_slow_requests_of_one_program_keep_no_other_one_from_connecting(mcpb_home: Path) -> None:
+    """The server has room for 256 connections besides those of 20 sockets."""
+    write_config(mcpb_home, "sockets = 20", home_issuer=True)
+    async with running_node(mcpb_home) as node, node.client() as early:
+        begun = (
+            f"POST /token HTTP/1.1\r\nHost: localhost:{node.port}\r\nContent-Length: 100\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n\r\ngrant_type="
+        )
+        slow = [await open_stream(node.port) for _ in range(290)]
+        for stream in slow:
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(begun.encode())
+        async with node.client() as late:
+            assert (await late.ask("disconnect"))["result"] == {"disconnected": True}
+        assert (await early.ask("disconnect"))["result"] == {"disconnected": True}
+        for stream in slow:
+            await trio.aclose_forcefully(stream)
+
+
 # ── Memory ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 SMALL_SETTINGS = f"""
