@@ -320,6 +320,9 @@ class Extension(Peer):
 
     def _handle_initiated(self, message: Envelope, now_s: float) -> None:
         """Handle a notification or a request of the extension."""
+        if message.for_ and protocol.is_reserved(message.method):
+            self._reject_reserved(message, now_s)
+            return
         unreadable = self._router.dropped[DropReason.BROWSER_MESSAGE]
         self._deliver(self._router.handle_browser_message(message))
         if self.outbox:
@@ -336,6 +339,15 @@ class Extension(Peer):
         is_unaddressed = bool(message.id) and not message.for_
         if is_unaddressed or self._router.dropped[DropReason.BROWSER_MESSAGE] > unreadable:
             self._count_rejected(now_s)
+
+    def _reject_reserved(self, message: Envelope, now_s: float) -> None:
+        """Reject a message to one client that the client could take for one of the proxy's own."""
+        if raw_id := bytes(message.id):
+            text = f"{message.method[:100]} is no request of an extension"
+            shown = raw_id if jsonrpc.is_id(raw_id) else jsonrpc.NULL_ID
+            self.outbox.put("", jsonrpc.failure(shown, Code.METHOD_NOT_FOUND, text))
+            self._socket.wake()
+        self._count_rejected(now_s)
 
     # ── Opening, times and end ──────────────────────────────────────────────────────────────────────────────
 

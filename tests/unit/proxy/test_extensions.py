@@ -227,6 +227,21 @@ def test_it_cannot_speak_for_the_proxy(
     assert client.received() == []
 
 
+@pytest.mark.parametrize("method", ["disconnected", "status", "extensions", "host/error", "host/hello"])
+def test_it_cannot_speak_for_the_proxy_during_a_call(
+    proxy: ProxyConversation, ours: ProxyExtension, method: str
+) -> None:
+    client = connect(proxy, ours, wire=1)
+    client.say(id=7, method="browser/executeTool", params={})
+    (call,) = ours.received()
+    for _ in range(9):
+        ours.say(**{"id": "ext:1", "method": method, "for": call["id"], "params": {}})
+    assert {(each["id"], each["error"]["code"]) for each in ours.received()} == {("ext:1", -32601)}
+    assert client.received() == []
+    ours.say(**{"method": method, "for": call["id"], "params": {}})
+    assert ours.closed == (1008, "10 rejected messages in a minute")
+
+
 @pytest.mark.parametrize("method", ["authenticate", "handshake", "browser/pageRequest"])
 def test_a_request_without_for_is_rejected(foreign: ProxyExtension, method: str) -> None:
     foreign.say(id="ext:1", method=method, params={})
