@@ -235,13 +235,18 @@ class WebSocketStream:
         """Bytes that the kernel has not taken yet."""
         return self._writer.waiting_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of all that the kernel has not taken yet: many short messages need more than their bytes."""
+        return self._writer.held_bytes
+
     async def wait_room(self, limit: int = 0) -> None:
-        """Wait until at most `limit` bytes wait to be sent.
+        """Wait until at most `limit` bytes of memory are held for what has to be sent.
 
         Raises:
             trio.BrokenResourceError: the connection has ended; `receive` says how.
         """
-        await self._writer.wait_room(limit)
+        await self._writer.wait_room(limit, counts_memory=True)
         if self._has_ended:
             raise trio.BrokenResourceError("the connection has ended")
 

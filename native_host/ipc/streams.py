@@ -70,6 +70,8 @@ class FrameReader:
         return bodies
 
 
+_MESSAGE_BYTES = 512
+"""Memory of a queued message beside its bytes."""
 _PIPE_BYTES = 1024 * 1024
 """Largest pipe that Linux grants to every user. The default of 64 KiB costs a large frame many turns."""
 
@@ -107,6 +109,11 @@ class MessageWriter:
     def waiting_bytes(self) -> int:
         """Bytes that the kernel has not taken yet."""
         return self.queue.size
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of all that the kernel has not taken yet: many short messages need more than their bytes."""
+        return self.waiting_bytes + len(self.queue) * _MESSAGE_BYTES
 
     def write(self, *parts: Part) -> Outgoing:
         """Write or queue a message. It neither waits nor raises: `run` reports the end of the connection."""
@@ -173,13 +180,13 @@ class MessageWriter:
                 self._break()
         raise trio.BrokenResourceError("the other end is gone")
 
-    async def wait_room(self, limit: int = 0) -> None:
-        """Wait until at most `limit` bytes wait to be written.
+    async def wait_room(self, limit: int = 0, *, counts_memory: bool = False) -> None:
+        """Wait until at most `limit` bytes wait to be written, or until their messages need at most so much.
 
         Raises:
             trio.BrokenResourceError: the other end is gone, or `run` has ended: it is of no use to wait.
         """
-        while self.waiting_bytes > limit:
+        while (self.held_bytes if counts_memory else self.waiting_bytes) > limit:
             await self._room.park()
         if self._is_broken:
             raise trio.BrokenResourceError("the other end is gone")

@@ -1,7 +1,7 @@
 """WebSockets of extensions and clients: they move the messages and the time of a peer, which decides.
 
-Each has one reader (`run`) and one writer (`WebSocketStream.run`). Received messages are handled without a
-wait between them; then everything that they have queued is written, whichever socket it is for.
+Each has one reader (`run`) and one writer (`WebSocketStream.run`). Received messages are handled in turns,
+without a wait in between; then everything that they have queued is written, whichever socket it is for.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ _PONG_POLL_S = 0.05
 """Seconds between two looks for the pong of an extension whose id another one claims."""
 _DROP_S = 1.0
 """Seconds that a peer that reads too slowly has to read the close frame."""
+_TURN_S = 0.02
+"""Seconds in which the messages of one socket are handled before it is the turn of others: a short message of
+an extension may go to many clients."""
 _SLOW = "Reads too slowly"
 
 _log = logging.getLogger(__name__)
@@ -129,18 +132,26 @@ class _Socket(abc.ABC, Generic[AnyPeer]):
             await self.stream.finish()
 
     async def _read(self) -> None:
-        node, stream, peer = self._node, self.stream, self.peer
-        while messages := await stream.receive():
-            node.full.clear()
-            now_s = trio.current_time()
-            with self.closing_on_error(now_s):
-                for body in messages:
-                    peer.on_message(body, now_s)
-            messages.clear()
-            self.due_s = 0.0
-            node.flush()
-            if node.full or not peer.can_read:
-                await self._pause(node.full.copy())
+        node = self._node
+        while messages := await self.stream.receive():
+            messages.reverse()
+            while messages:
+                self._handle_turn(messages)
+                node.flush()
+                if node.full or not self.peer.can_read:
+                    await self._pause(node.full.copy())
+                elif messages:
+                    await trio.lowlevel.checkpoint()
+
+    def _handle_turn(self, messages: list[bytes]) -> None:
+        """Handle the last messages of a list, and remove them: as many as a turn allows, at least one."""
+        self._node.full.clear()
+        self.due_s = 0.0
+        now_s = trio.current_time()
+        with self.closing_on_error(now_s):
+            self.peer.on_message(messages.pop(), now_s)
+            while messages and trio.current_time() < now_s + _TURN_S:
+                self.peer.on_message(messages.pop(), now_s)
 
     async def _pause(self, full: set[PeerWebSocket]) -> None:
         """Wait until these sockets have room, and the peer can be read."""
@@ -347,7 +358,7 @@ class ClientWebSocket(_Socket[Client]):
     @property
     def queued_bytes(self) -> int:
         """Bytes that wait to be written."""
-        return self.stream.waiting_bytes
+        return self.stream.held_bytes
 
     def put(self, parts: tuple[bytes, ...], meta: AnnouncementMeta | None = None) -> None:
         """Queue a message. One with `meta` may be replaced by a newer one."""
@@ -359,7 +370,7 @@ class ClientWebSocket(_Socket[Client]):
             self._coalescer.put(stream.encode(parts), meta)
         self.due_s = 0.0
         node.changed.add(self)
-        if stream.waiting_bytes > node.settings.queued_bytes_per_socket:
+        if stream.held_bytes > node.settings.queued_bytes_per_socket:
             node.full.add(self)
 
     @property

@@ -29,6 +29,16 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(ours)
 
 
+async def test_many_short_messages_count_for_more_than_their_bytes(pipe: tuple[int, int]) -> None:
+    writer = MessageWriter(pipe[1])
+    for _ in range(100):
+        writer.put(b"x")
+    assert writer.waiting_bytes == 100
+    assert writer.held_bytes > 100 * 400
+    writer.flush()
+    assert writer.held_bytes == 0
+
+
 async def test_frames_that_have_arrived_together_are_returned_together(pipe: tuple[int, int]) -> None:
     reader = FrameReader(pipe[0], CAP, "little")
     os.write(pipe[1], frame(b"one", "little") + frame(b"two", "little") + frame(b"three", "little")[:5])
