@@ -90,9 +90,10 @@ test-e2e-chain:
 test-e2e-tools:
 	@$(pytest) tests/e2e/browser_tools
 
-# The extension, the page module, HTTP, the README, and the programs that drive the browsers of tests.
+# The extension, the page module, HTTP, the README, the WebSocket proxy, and the programs that drive browsers.
 test-e2e-extension:
-	@$(pytest) tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer tests/e2e/page_module
+	@$(pytest) tests/e2e/drivers tests/e2e/extension tests/e2e/http tests/e2e/newcomer tests/e2e/page_module \
+		tests/e2e/proxy
 
 test-e2e-firefox:
 	@$(pytest) tests/e2e/firefox

@@ -1,25 +1,41 @@
-"""A client of a WebSocket proxy on the `websockets` package, as a program of another author is one."""
+"""A client of a WebSocket proxy on the `websockets` package, as a program of another author is one.
+
+Its methods are plain functions. Its socket is in a trio run of another thread: with TLS, one thread may not
+read while another one writes.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, Protocol, TypeVar
 
-from websockets.sync.client import ClientConnection, connect
+import trio
+from websockets.trio.client import ClientConnection, connect
 
-MESSAGE_BYTES = 64 * 1024 * 1024
+from proxy_node import OPTIONS, POLL_S
+from tool_browser import TrioThread
+
 WAIT_S = 30.0
 Message = dict[str, Any]
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs an async function in the trio run of the socket."""
+
+    def __call__(self, function: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
 
 
 class ProxyClient:
-    """A connected client; made by `connected_client`. It keeps the notifications that it receives."""
+    """A client of a proxy. It keeps the notifications that it receives."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, run: Run, socket: ClientConnection) -> None:
+        self._run = run
         self._socket = socket
         self._ids = itertools.count(1)
         self._responses: dict[int, Message] = {}
@@ -27,7 +43,7 @@ class ProxyClient:
         self.connection = ""
 
     def send(self, **message: Any) -> None:
-        self._socket.send(json.dumps({"jsonrpc": "2.0", **message}))
+        self._run(self._socket.send, json.dumps({"jsonrpc": "2.0", **message}))
 
     def begin(self, method: str, /, **params: Any) -> int:
         """Send a request; its id."""
@@ -55,11 +71,15 @@ class ProxyClient:
         """Read until something is so."""
         end = monotonic() + WAIT_S
         while not condition():
-            message = json.loads(self._socket.recv(max(0.0, end - monotonic())))
+            message = json.loads(self._run(self._receive, end - monotonic()))
             if "method" in message:
                 self.notifications.append(message)
             else:
                 self._responses[message["id"]] = message
+
+    async def _receive(self, seconds: float) -> str | bytes:
+        with trio.fail_after(max(0.0, seconds)):
+            return await self._socket.recv()
 
     def params_of(self, method: str) -> list[Message]:
         """The parameters of all notifications of this name."""
@@ -75,22 +95,29 @@ class ProxyClient:
         self.until(frames)
         return {name: frames()[-1][name] for name in ("tabId", "frameId", "documentId")}
 
+    def sign_in(self, token: str, *, wire: bool = False, name: str = "") -> None:
+        """Send the first message; `wire`: as our own client."""
+        ours = {"wire": 1} if wire else {}
+        self.request("mcp_handshake", accessToken=token, client_id=name, **ours)
+
     def connect(self) -> None:
-        """Connect to the only extension."""
-        (extension,) = self.request("list_extensions")["extensions"]
+        """Connect to the only extension, as soon as there is one."""
+        end = monotonic() + WAIT_S
+        while not (extensions := self.request("list_extensions")["extensions"]):
+            assert monotonic() < end, "no extension is listed"
+            sleep(POLL_S)
+        (extension,) = extensions
         self.connection = self.request("connect", extension_id=extension["id"])["connection_id"]
 
 
 @contextmanager
 def connected_client(
-    url: str, *, token: str = "", wire: bool = False, name: str = ""
+    thread: TrioThread, url: str, token: str, *, tls: ssl.SSLContext | None = None, **handshake: Any
 ) -> Iterator[ProxyClient]:
-    """Connect to a proxy and through it to its only extension; `wire`: as our own client."""
-    with connect(
-        f"{url}/mcp", max_size=MESSAGE_BYTES, compression=None, proxy=None, ping_interval=None
-    ) as socket:
-        client = ProxyClient(socket)
-        ours = {"wire": 1} if wire else {}
-        client.request("mcp_handshake", accessToken=token, client_id=name, **ours)
+    """Connect to a proxy and through it to its only extension; `handshake`: `ProxyClient.sign_in`."""
+    options = {**OPTIONS, "ssl": tls} if tls else OPTIONS
+    with thread.holding(connect(f"{url}/mcp", **options)) as socket:
+        client = ProxyClient(thread.run, socket)
+        client.sign_in(token, **handshake)
         client.connect()
         yield client

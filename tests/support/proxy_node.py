@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -311,11 +311,11 @@ class ForeignClient(_ForeignPeer):
 
 @asynccontextmanager
 async def running_node(
-    home: Path, *arguments: str, tls: ssl.SSLContext | None = None
+    home: Path, *arguments: str, tls: ssl.SSLContext | None = None, program: Sequence[str] = MCPB
 ) -> AsyncIterator[ProxyNode]:
-    """`mcpb proxy serve` with this home, from where peers can connect."""
+    """`mcpb proxy serve` with this home, from where peers can connect; `program` runs in place of `mcpb`."""
     log = home / "proxy.log"
-    command = [*MCPB, "proxy", "serve", "--port", "0", "--json", *arguments]
+    command = [*program, "proxy", "serve", "--port", "0", "--json", *arguments]
     environment = {**os.environ, "MCPB_HOME": str(home)}
     with log.open("ab") as stderr:
         process = await trio.lowlevel.open_process(

@@ -9,11 +9,18 @@ import pytest
 
 from proxied_browser import ProxiedBrowser, open_proxied_browser
 
+SETTINGS = """
+unauthenticated_sockets_per_address = 4
+authentication_s = 60
+renewal_s = 3600
+"""
+"""Of the proxy: few sockets wait for a token, and the browser is asked for a new one after each opening."""
+
 
 @pytest.fixture(scope="session")
 def machine() -> Iterator[ProxiedBrowser]:
     """A browser that may be signed in or not."""
-    with open_proxied_browser() as opened:
+    with open_proxied_browser(SETTINGS) as opened:
         yield opened
 
 
@@ -28,12 +35,11 @@ def proxied(machine: ProxiedBrowser) -> ProxiedBrowser:
 def left_alone() -> Iterator[tuple[ProxiedBrowser, float]]:
     """A browser that is connected, shows a page, and is left alone; since when."""
     with open_proxied_browser() as opened:
-        opened.sign_in()
-        opened.browser.open(f"{opened.pages}/tabserver.html")
+        opened.begin_sign_in()
         # A worker of a new installation looks for a native host every few seconds; its successor does not.
-        installed = opened.proxy.extension
         opened.browser.stop_workers()
-        opened.proxy.until(lambda: opened.proxy.extension not in {None, installed} and opened.proxy.hello)
+        opened.browser.open(f"{opened.pages}/tabserver.html")
+        opened.proxy.until_connected()
         yield opened, monotonic()
 
 

@@ -1,4 +1,4 @@
-"""Sign-in at a WebSocket proxy from the popup: codes, tokens, and a sentence for each failure."""
+"""Sign-in at `mcpb proxy serve` from the popup: codes, tokens, and a sentence for each failure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import socket
 import pytest
 
 from proxied_browser import ProxiedBrowser
-from proxy_stand_in import USER, serving_proxy
+from served_proxy import seconds_between
+from websocket_proxy.protocol import Role
 
+SOON_S = 1.0
+"""For the end of the connections of a sign-in that is revoked."""
+CODE_S = 600
+"""Seconds that the user has to approve a code."""
+TOKENS = "chrome.storage.local.get('proxySignIn').then(({ proxySignIn: { tokens } }) => tokens)"
 CONTENT_SCRIPT = """chrome.tabs.query({ url: "http://localhost/*" }).then(async ([{ id }]) => {
     const func = () => chrome.storage.local.get().then(Object.keys, () => "no access");
     return (await chrome.scripting.executeScript({ target: { tabId: id }, func }))[0].result;
@@ -19,32 +25,33 @@ CONTENT_SCRIPT = """chrome.tabs.query({ url: "http://localhost/*" }).then(async 
 @pytest.fixture
 def signed_out(machine: ProxiedBrowser) -> ProxiedBrowser:
     """The browser, at no proxy."""
-    if machine.proxy.extension is not None:
-        with machine.popup() as popup:
-            popup.press("Disconnect")
-            machine.proxy.until(lambda: machine.proxy.extension is None)
+    machine.sign_out()
     return machine
 
 
-def test_a_code_that_the_user_approves_at_the_proxy_connects_the_browser(signed_out: ProxiedBrowser) -> None:
+def test_a_code_that_the_user_denies_connects_nothing_and_one_that_the_user_approves_does(
+    signed_out: ProxiedBrowser,
+) -> None:
     proxy = signed_out.proxy
     with signed_out.popup() as popup:
         popup.choose(proxy.url)
-        proxy.decide(popup.until_code(), "denied")
+        proxy.command("approve", popup.until_code(), "--deny")
         popup.until_step("The code was denied. Connect again for a new one.")
-        popup.choose(proxy.socket_url + "/extension")
-        proxy.decide(popup.until_code())
-        popup.until_state(f"Connected as {USER}.")
-        state = "document.getElementById('state').textContent"
-        popup.tab.wait_until(f"{state} === 'Connected, no agent'")
+        assert not proxy.is_connected
+        popup.choose(f"{proxy.node.base}/extension")
+        asked = proxy.approve(popup.until_code())
+        opened = proxy.until_connected()
+        popup.until_state(f"Connected as {opened['user']}.")
+        popup.wait_until("document.getElementById('state').textContent === 'Connected, no agent'")
         shown = popup.tab.evaluate("document.documentElement.outerHTML")
-        report = json.dumps(proxy.authentications[-1])
-    token = proxy.authentications[-1]["accessToken"]
-    assert token in report
-    assert token not in shown
-    assert proxy.authentications[-1]["client_id"] == proxy.hello["profile"]["id"]
-    assert proxy.authentications[-1]["name"].split(" ")[0] == proxy.hello["browser"]["brand"]
-    assert proxy.issuer.names[-1] == proxy.authentications[-1]["name"]
+        tokens = popup.tab.evaluate(TOKENS)
+    assert f"the browser extension {opened['name']} at {opened['address']} wants to sign in" in asked
+    assert opened["name"].startswith("Chrom")
+    assert tokens["access"] not in shown
+    assert tokens["refresh"] not in shown
+    written = proxy.node.log.read_text()
+    assert tokens["access"] not in written
+    assert tokens["refresh"] not in written
 
 
 def test_a_content_script_cannot_read_the_storage_with_the_tokens(proxied: ProxiedBrowser) -> None:
@@ -56,24 +63,10 @@ def test_a_content_script_cannot_read_the_storage_with_the_tokens(proxied: Proxi
 def test_disconnect_ends_the_connection_and_forgets_the_tokens(proxied: ProxiedBrowser) -> None:
     with proxied.popup() as popup:
         popup.press("Disconnect")
-        proxied.proxy.until(lambda: proxied.proxy.extension is None)
-        popup.tab.wait_until("document.getElementById('proxy-button').textContent === 'Connect'")
+        proxied.proxy.until(lambda: not proxied.proxy.is_connected)
+        popup.wait_until("document.getElementById('proxy-button').textContent === 'Connect'")
         stored = popup.tab.evaluate("chrome.storage.local.get(['proxy', 'proxySignIn'])")
     assert stored == {}
-
-
-def test_a_provider_elsewhere_is_found_by_the_proxy_s_metadata_and_its_page_is_linked(
-    signed_out: ProxiedBrowser,
-) -> None:
-    proxy = signed_out.proxy
-    with serving_proxy() as provider, signed_out.popup() as popup:
-        provider.issuer, proxy.issuer_url = proxy.issuer, provider.url
-        popup.choose(proxy.url)
-        step = popup.until_step("Approve this browser with the code")
-        proxy.issuer_url = ""
-        assert f"{provider.url}/device" in step
-        proxy.decide(step.split("with the code ")[1][:9])
-        popup.until_state(f"Connected as {USER}.")
 
 
 def test_an_address_that_cannot_be_used_has_a_sentence_and_a_next_step(signed_out: ProxiedBrowser) -> None:
@@ -87,51 +80,8 @@ def test_an_address_that_cannot_be_used_has_a_sentence_and_a_next_step(signed_ou
         assert closed in popup.until_step("does not answer, or its certificate is not trusted")
         popup.choose(signed_out.pages)
         popup.until_step("names no server at which a device can sign in")
-        signed_out.proxy.knows_name = False
-        popup.choose(signed_out.proxy.url)
+        popup.choose(signed_out.proxy.url.replace("localhost", "proxy.localhost"))
         popup.until_step("allowed_hosts")
-        signed_out.proxy.knows_name = True
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("audience", "The token is for another service than this proxy."),
-        ("scope", "The token does not allow to connect a browser."),
-        ("connection-url", "The token is for another address"),
-        ("not-invented-yet", "The proxy has rejected the token: not-invented-yet."),
-    ],
-)
-def test_the_reason_for_which_a_proxy_rejects_a_token_is_shown_in_words(
-    proxied: ProxiedBrowser, reason: str, words: str
-) -> None:
-    proxy = proxied.proxy
-    proxy.reject = reason
-    proxy.until_connected().close(1008, f"Invalid token: {reason}")
-    with proxied.popup() as popup:
-        popup.until_step(words)
-        proxy.reject = ""
-        popup.press("Disconnect")
-        popup.tab.wait_until("document.getElementById('proxy-step').hidden")
-
-
-def test_a_proxy_that_takes_no_more_sockets_says_so_before_the_upgrade(proxied: ProxiedBrowser) -> None:
-    proxied.proxy.is_full = True
-    proxied.proxy.until_connected().close(1001)
-    with proxied.popup() as popup:
-        popup.until_step("The proxy has as many connections as it takes.")
-    proxied.proxy.is_full = False
-    with proxied.popup():
-        proxied.proxy.until_connected()
-
-
-def test_a_proxy_of_another_wire_version_is_named(proxied: ProxiedBrowser) -> None:
-    proxied.proxy.wire = 2
-    proxied.proxy.until_connected().close(1001)
-    with proxied.popup() as popup:
-        popup.until_step("It speaks version 2 of the wire, this extension 1.")
-        proxied.proxy.wire = 1
-        popup.press("Disconnect")
 
 
 POLLS = """import(chrome.runtime.getURL("worker/sign_in.js")).then(async ({ SignIn }) => {
@@ -172,6 +122,50 @@ POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.j
     if (isForbidden) await proxy.choose("https://another.example");
     return [address, isManaged, isForbidden, proxy.report.failure?.what ?? ""];
 }))"""
+
+
+def test_an_administrator_presets_the_address_or_forbids_proxies(signed_out: ProxiedBrowser) -> None:
+    def read(**managed: object) -> object:
+        return popup.tab.evaluate(f"{POLICY}({json.dumps(managed)})")
+
+    with signed_out.popup() as popup:
+        popup.tab.evaluate("chrome.storage.local.remove('proxy')")
+        assert read() == ["", False, False, ""]
+        assert read(proxyAddress="proxy.example") == ["https://proxy.example", True, False, ""]
+        forbidden = "Your administrator does not allow WebSocket proxies."
+        assert read(proxyForbidden=True, proxyAddress="proxy.example") == ["", True, True, forbidden]
+
+
+def test_a_code_that_is_approved_too_late_has_expired_and_the_next_one_connects(
+    signed_out: ProxiedBrowser,
+) -> None:
+    proxy = signed_out.proxy
+    with signed_out.popup() as popup:
+        popup.choose(proxy.url)
+        popup.until_code()
+        proxy.advance_clock(CODE_S + 1)
+        popup.until_step("The code was not approved in time. Connect again for a new one.")
+        popup.press("Connect")
+        proxy.command("approve", popup.until_code())
+        proxy.until_connected()
+
+
+def test_a_sign_in_that_is_revoked_ends_within_a_second_and_the_popup_asks_for_another(
+    proxied: ProxiedBrowser,
+) -> None:
+    proxy = proxied.proxy
+    proxy.until_connected()
+    (session,) = [each for each in proxy.sessions() if each["sockets"]]
+    with proxied.popup() as popup:
+        proxy.command("revoke", session["id"])
+        popup.until_step("The sign-in has ended. Connect again to sign in.")
+        (revoked,) = proxy.events("revoked")
+        closed = proxy.events("closed", Role.EXTENSION)[-1]
+        assert (closed["code"], closed["reason"]) == (1008, "Invalid token: revoked")
+        assert seconds_between(revoked, closed) < SOON_S
+        popup.press("Connect")
+        proxy.command("approve", popup.until_code())
+        proxy.until_connected()
 
 
 REASONS = (
@@ -221,14 +215,3 @@ def test_an_address_is_read_as_users_write_it_and_plain_text_stays_on_this_machi
 ) -> None:
     with machine.popup() as popup:
         assert popup.tab.evaluate(f"{READ_ADDRESS}({json.dumps(given)})") == url
-
-
-def test_an_administrator_presets_the_address_or_forbids_proxies(signed_out: ProxiedBrowser) -> None:
-    def read(**managed: object) -> object:
-        return popup.tab.evaluate(f"{POLICY}({json.dumps(managed)})")
-
-    with signed_out.popup() as popup:
-        assert read() == ["", False, False, ""]
-        assert read(proxyAddress="proxy.example") == ["https://proxy.example", True, False, ""]
-        forbidden = "Your administrator does not allow WebSocket proxies."
-        assert read(proxyForbidden=True, proxyAddress="proxy.example") == ["", True, True, forbidden]

@@ -23,7 +23,6 @@ from device_issuer import INTERVAL_S, USER, DeviceIssuer, serving_issuer
 from fake_transport import one_page
 from proxied_bridge import WatchedLinks, own_extension
 from proxy_node import MCPB, SOON_S, ProxyNode, run_in_thread, running_node
-from proxy_stand_in import serving_proxy
 from websocket_proxy.protocol import Role
 from websocket_proxy.signing_keys import create_token
 from websocket_proxy.token_store import read_home_key
@@ -146,11 +145,20 @@ async def test_after_the_login_all_commands_have_the_browsers_at_the_proxy(
     assert url not in await client.run("status")
 
 
-async def test_an_address_that_the_proxy_does_not_know_names_the_setting(short_tmp: Path) -> None:
-    with serving_proxy() as proxy:
-        proxy.knows_name = False
-        with pytest.raises(SignInError, match="allowed_hosts"):
-            await sign_in(read_address(proxy.url), short_tmp, lambda _: None)
+async def test_another_port_than_that_of_the_proxy_names_the_setting(
+    node: ProxyNode, short_tmp: Path, nursery: trio.Nursery
+) -> None:
+    async def forward(stream: trio.SocketStream) -> None:
+        async with stream, await trio.open_tcp_stream("localhost", node.port) as behind:
+            await behind.send_all(await stream.receive_some())
+            async for data in behind:
+                await stream.send_all(data)
+
+    serve = partial(trio.serve_tcp, forward, 0, host="127.0.0.1")
+    (listener,) = await nursery.start(serve)
+    address = read_address(f"http://localhost:{listener.socket.getsockname()[1]}")
+    with pytest.raises(SignInError, match="allowed_hosts"):
+        await sign_in(address, short_tmp, lambda _: None)
 
 
 async def test_two_bridges_share_refresh_tokens_that_change_with_each_use(

@@ -1,0 +1,92 @@
+"""A browser at proxies that answer as `mcpb proxy serve` never does; a stand-in plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from proxied_browser import Popup, ProxiedBrowser
+from proxy_stand_in import USER, ProxyStandIn, standing_in
+
+INVALID_REQUEST = -32600
+
+
+@pytest.fixture(scope="module")
+def stand_in() -> Iterator[ProxyStandIn]:
+    with standing_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def popup(machine: ProxiedBrowser) -> Iterator[Popup]:
+    """The popup of a browser that is at no proxy."""
+    with machine.popup() as popup:
+        popup.leave()
+        yield popup
+        popup.leave()
+
+
+@pytest.fixture
+def proxy(popup: Popup, stand_in: ProxyStandIn) -> ProxyStandIn:
+    """The stand-in, to which the browser is connected."""
+    popup.choose(stand_in.url)
+    stand_in.issuer.approved.add(popup.until_code())
+    stand_in.until_connected()
+    return stand_in
+
+
+def test_a_provider_elsewhere_is_found_by_the_proxy_s_metadata_and_its_page_is_linked(popup: Popup) -> None:
+    with standing_in() as provider, standing_in() as proxy:
+        proxy.issuer, proxy.issuer_url = provider.issuer, provider.url
+        popup.choose(proxy.url)
+        step = popup.until_step("Approve this browser with the code")
+        assert f"{provider.url}/device" in step
+        provider.issuer.approved.add(step.split("with the code ")[1][:9])
+        popup.until_state(f"Connected as {USER}.")
+        popup.leave()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("audience", "The token is for another service than this proxy."),
+        ("scope", "The token does not allow to connect a browser."),
+        ("connection-url", "The token is for another address"),
+        ("not-invented-yet", "The proxy has rejected the token: not-invented-yet."),
+    ],
+)
+def test_the_reason_for_which_a_proxy_rejects_a_token_is_shown_in_words(
+    popup: Popup, proxy: ProxyStandIn, reason: str, words: str
+) -> None:
+    proxy.reject = reason
+    proxy.until_connected().close(1008, f"Invalid token: {reason}")
+    popup.until_step(words)
+    proxy.reject = ""
+    popup.press("Disconnect")
+    popup.wait_until("document.getElementById('proxy-step').hidden")
+
+
+def test_a_proxy_of_another_wire_version_is_named(popup: Popup, proxy: ProxyStandIn) -> None:
+    proxy.wire = 2
+    proxy.until_connected().close(1001)
+    popup.until_step("It speaks version 2 of the wire, this extension 1.")
+    proxy.wire = 1
+
+
+def test_an_expired_token_is_renewed_although_the_response_is_lost_once(proxy: ProxyStandIn) -> None:
+    before, refreshes = proxy.until_connected(), proxy.issuer.refreshes
+    proxy.issuer.valid.clear()
+    proxy.issuer.lost_responses = 1
+    before.close(1008, "Token expired")
+    proxy.until(lambda: proxy.extension not in {before, None} and proxy.is_greeted)
+    assert proxy.issuer.refreshes == refreshes + 2
+
+
+def test_a_request_that_names_no_connection_is_rejected(proxy: ProxyStandIn) -> None:
+    for request_id in ("7", ":7"):
+        proxy.responses.clear()
+        proxy.until_connected().send(id=request_id, method="createTab", params={})
+        proxy.until(lambda: proxy.responses)
+        assert proxy.responses[0]["id"] == request_id
+        assert proxy.responses[0]["error"]["code"] == INVALID_REQUEST
