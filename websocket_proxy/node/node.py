@@ -144,6 +144,10 @@ class Node:
                 del self._sockets[socket]
                 self._closed.unpark_all()
 
+    def check_room(self, address: str) -> None:
+        """Check that there is room for a WebSocket of this address. Raises RequestRejected (429 or 503)."""
+        self._counts.check(address)
+
     def _accept(
         self, request: UpgradeRequest, admission: Admission, address: str, direct_user: VerifiedToken | None
     ) -> PeerWebSocket:
@@ -153,7 +157,7 @@ class Node:
             raise RequestRejected(HTTPStatus.FORBIDDEN, text)
         if self.is_draining:
             raise shutting_down()
-        self._counts.check(address)
+        self.check_room(address)
         now_s = trio.current_time()
         if role is Role.CLIENT:
             client = ClientWebSocket(self)

@@ -225,7 +225,7 @@ class _Process:
         settings = self._settings
         servers = [each.issuer for each in settings.issuers if each.issuer.startswith("http")]
         routes = oauth_routes(servers, self._home, settings.client_id)
-        routes |= {path: PlainRoute("GET", _require_upgrade) for path in PATHS.values()}
+        routes |= {path: PlainRoute("GET", self._require_upgrade) for path in PATHS.values()}
         return PlainRoutes(
             routes,
             self._names,
@@ -245,6 +245,12 @@ class _Process:
         }
         return PlainRoutes(routes, names, OriginRule())
 
+    async def _require_upgrade(self, request: PlainRequest) -> PlainResponse:
+        # A browser hides from an extension why a WebSocket was rejected: the extension asks like this.
+        self._node.check_room(request.address)
+        text = f"{request.path} is for WebSockets: send Upgrade: websocket"
+        raise RequestRejected(HTTPStatus.UPGRADE_REQUIRED, text, headers={"Upgrade": "websocket"})
+
     async def _respond_ready(self, _: PlainRequest) -> PlainResponse:
         if self._node.is_draining:
             return PlainResponse("shutting down\n", HTTPStatus.SERVICE_UNAVAILABLE)
@@ -252,11 +258,6 @@ class _Process:
 
     async def _respond_metrics(self, _: PlainRequest) -> PlainResponse:
         return PlainResponse(self._metrics.format(self._node.gauges()))
-
-
-async def _require_upgrade(request: PlainRequest) -> PlainResponse:
-    text = f"{request.path} is for WebSockets: send Upgrade: websocket"
-    raise RequestRejected(HTTPStatus.UPGRADE_REQUIRED, text, headers={"Upgrade": "websocket"})
 
 
 async def _respond_healthy(_: PlainRequest) -> PlainResponse:

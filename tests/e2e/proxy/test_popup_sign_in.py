@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import ExitStack
 
 import pytest
+from websockets.trio.client import connect
 
 from proxied_browser import ProxiedBrowser
+from proxy_node import OPTIONS
 from served_proxy import seconds_between
 from websocket_proxy.protocol import Role
 
@@ -15,6 +18,8 @@ SOON_S = 1.0
 """For the end of the connections of a sign-in that is revoked."""
 CODE_S = 600
 """Seconds that the user has to approve a code."""
+SOCKETS = 4
+"""Sockets of one address that are not authenticated yet, in the settings of the proxy."""
 TOKENS = "chrome.storage.local.get('proxySignIn').then(({ proxySignIn: { tokens } }) => tokens)"
 CONTENT_SCRIPT = """chrome.tabs.query({ url: "http://localhost/*" }).then(async ([{ id }]) => {
     const func = () => chrome.storage.local.get().then(Object.keys, () => "no access");
@@ -58,6 +63,23 @@ def test_a_content_script_cannot_read_the_storage_with_the_tokens(proxied: Proxi
     with proxied.page("plain.html"), proxied.popup() as popup:
         assert popup.tab.evaluate("chrome.storage.local.get().then(Object.keys)")
         assert popup.tab.evaluate(CONTENT_SCRIPT) == "no access"
+
+
+def test_a_proxy_that_takes_no_more_sockets_says_so_before_the_upgrade(proxied: ProxiedBrowser) -> None:
+    proxy = proxied.proxy
+    address = proxy.openings[-1]["address"]  # `localhost` has two
+    options = {**OPTIONS, "ssl": proxy.authority.client, "host": address}
+    with proxied.popup() as popup:
+        with ExitStack() as others:
+            for _ in range(SOCKETS):
+                silent = connect(f"{proxy.node.base}/extension", **options)
+                others.enter_context(proxied.thread.holding(silent))
+            proxied.stop_worker()
+            popup.until_step("The proxy has as many connections as it takes.")
+            assert proxy.events("rejected")[-1]["status"] == 429
+            assert not proxy.is_connected
+        proxied.browser.stop_workers()  # it would wait for a minute
+        proxy.until_connected()
 
 
 def test_disconnect_ends_the_connection_and_forgets_the_tokens(proxied: ProxiedBrowser) -> None:
