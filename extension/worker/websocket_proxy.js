@@ -248,6 +248,7 @@ export class WebSocketProxy {
       const error = { code: Code.METHOD_NOT_FOUND, message: `This extension does not know ${method}.` };
       return link.post({ jsonrpc: "2.0", id, error });
     }
+    const wish = this.#wish;
     try {
       // Asked again, the proxy wants another token than the one that is about to end.
       const used = this.isConnected || this.#isRejected ? this.#sent : "";
@@ -256,7 +257,8 @@ export class WebSocketProxy {
       link.post({ jsonrpc: "2.0", id, result: { name: nameOf(hello), accessToken, client_id: hello.profile.id } });
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
-      if (error.reason !== "signed-out" || link.ended.aborted) return; // the proxy ends the socket with the token
+      // Without a new token the proxy ends the socket. It may have done so meanwhile, because the sign-in has ended.
+      if (error.reason !== "signed-out" || wish !== this.#wish) return;
       this.#hangUp();
       this.#rest(error.reason);
     }

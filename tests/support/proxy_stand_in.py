@@ -87,6 +87,8 @@ class Issuer:
         """User codes."""
         self.lost_responses = 0
         """Responses to refreshes that are lost from now on."""
+        self.before_rejection: Callable[[], None] | None = None
+        """Called during the next refresh, which is then rejected."""
         self.refreshes = 0
         self.valid: set[str] = set()
         self._devices: dict[str, str] = {}
@@ -119,6 +121,10 @@ class Issuer:
 
     def _refresh(self, token: str) -> tuple[int, Message]:
         self.refreshes += 1
+        if self.before_rejection:
+            self.before_rejection()
+            self.before_rejection = None
+            return 400, {"error": "invalid_grant"}
         response = self._refresh_tokens[token] = self._refresh_tokens[token] or self._issue()
         if self.lost_responses:
             self.lost_responses -= 1

@@ -83,6 +83,18 @@ def test_an_expired_token_is_renewed_although_the_response_is_lost_once(proxy: P
     assert proxy.issuer.refreshes == refreshes + 2
 
 
+def test_a_sign_in_that_is_revoked_while_its_token_is_renewed_has_ended(
+    popup: Popup, proxy: ProxyStandIn
+) -> None:
+    def revoke() -> None:
+        proxy.until_connected().close(1008, "Invalid token: revoked")
+        proxy.until(lambda: proxy.extension is None)
+
+    proxy.issuer.before_rejection = revoke
+    proxy.until_connected().send(id="proxy:1", method="authenticate", params={})
+    popup.until_step("The sign-in has ended. Connect again to sign in.")
+
+
 def test_a_request_that_names_no_connection_is_rejected(proxy: ProxyStandIn) -> None:
     for request_id in ("7", ":7"):
         proxy.responses.clear()
