@@ -36,7 +36,8 @@ IN_A_TAB: Mapping[str, Mapping[str, Any]] = {
     "forwardCDPCommand": {"method": "Runtime.evaluate", "params": {"expression": "1"}},
 }
 """Requests that are about a tab, with their other parameters."""
-IS_LOADED = "document.readyState === 'complete'"
+IS_LOADED = "location.search && document.readyState === 'complete'"
+"""The document of an address with a query; before it, a new tab has an empty one."""
 FORM = """document.body.innerHTML = "<form><input id=name><button id=go>Go</button></form>";
 window.seen = [];
 document.forms[0].onsubmit = (event) => (event.preventDefault(), seen.push("submitted"));

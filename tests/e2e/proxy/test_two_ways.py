@@ -144,11 +144,11 @@ def test_a_browser_with_both_is_listed_once_and_keeps_its_tools_when_its_host_is
     agent = replace(both.chain, settings={**settings, "MCPB_PROXY_TOKEN": proxy.token()})
     with both.page("tabserver.html"), both.thread.holding(agent.client()) as client:
         names = both.thread.run(until_listed, client, bool)
-        assert browsers_of(both, agent) == [""]
+        assert_used(both, agent, through="")
         (echo,) = [name for name in names if name.endswith("_echo")]
         lose_host(both)
         both.thread.run(keep_listing, client, echo)
-        assert browsers_of(both, agent) == [proxy.url]
+        assert_used(both, agent, through=proxy.url)
 
 
 async def keep_listing(client: Client, echo: str) -> None:
@@ -163,7 +163,7 @@ async def keep_listing(client: Client, echo: str) -> None:
     assert switched_at < lost_at + SWITCH_S
 
 
-def browsers_of(machine: ProxiedBrowser, agent: Chain) -> list[str]:
-    """The browsers in `mcpb status`, each as the proxy that it is used through."""
+def assert_used(machine: ProxiedBrowser, agent: Chain, *, through: str) -> None:
+    """Check that `mcpb status` lists one browser, and through which proxy that is used; empty: natively."""
     found = machine.thread.run(agent.status)
-    return [browser["proxy"] for browser in found["browsers"]]
+    assert [browser["proxy"] for browser in found["browsers"]] == [through], found
