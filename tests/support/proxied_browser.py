@@ -123,12 +123,6 @@ class ProxiedBrowser:
             popup.choose(self.proxy.url)
             self.proxy.command("approve", popup.until_code())
 
-    def sign_out(self) -> None:
-        """Disconnect the browser, if it is connected."""
-        with self.popup() as popup:
-            popup.leave()
-        self.proxy.until(lambda: not self.proxy.is_connected)
-
     def stop_worker(self) -> None:
         """Stop the service worker while it is connected. One that the browser is just starting may go on."""
         count = len(self.proxy.events("closed", Role.EXTENSION))

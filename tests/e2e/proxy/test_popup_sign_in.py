@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from websockets.trio.client import connect
 
-from proxied_browser import ProxiedBrowser
+from proxied_browser import Popup, ProxiedBrowser
 from proxy_node import OPTIONS
 from served_proxy import seconds_between
 from websocket_proxy.protocol import Role
@@ -27,29 +28,36 @@ CONTENT_SCRIPT = """chrome.tabs.query({ url: "http://localhost/*" }).then(async 
 })"""
 
 
+@pytest.fixture(scope="module")
+def popup(machine: ProxiedBrowser) -> Iterator[Popup]:
+    """One popup for all tests: to open it takes a third of a second."""
+    with machine.popup() as popup:
+        yield popup
+
+
 @pytest.fixture
-def signed_out(machine: ProxiedBrowser) -> ProxiedBrowser:
+def signed_out(machine: ProxiedBrowser, popup: Popup) -> ProxiedBrowser:
     """The browser, at no proxy."""
-    machine.sign_out()
+    popup.leave()
+    machine.proxy.until(lambda: not machine.proxy.is_connected)
     return machine
 
 
 def test_a_code_that_the_user_denies_connects_nothing_and_one_that_the_user_approves_does(
-    signed_out: ProxiedBrowser,
+    signed_out: ProxiedBrowser, popup: Popup
 ) -> None:
     proxy = signed_out.proxy
-    with signed_out.popup() as popup:
-        popup.choose(proxy.url)
-        proxy.command("approve", popup.until_code(), "--deny")
-        popup.until_step("The code was denied. Connect again for a new one.")
-        assert not proxy.is_connected
-        popup.choose(f"{proxy.node.base}/extension")
-        asked = proxy.approve(popup.until_code())
-        opened = proxy.until_connected()
-        popup.until_state(f"Connected as {opened['user']}.")
-        popup.wait_until("document.getElementById('state').textContent === 'Connected, no agent'")
-        shown = popup.tab.evaluate("document.documentElement.outerHTML")
-        tokens = popup.tab.evaluate(TOKENS)
+    popup.choose(proxy.url)
+    proxy.command("approve", popup.until_code(), "--deny")
+    popup.until_step("The code was denied. Connect again for a new one.")
+    assert not proxy.is_connected
+    popup.choose(f"{proxy.node.base}/extension")
+    asked = proxy.approve(popup.until_code())
+    opened = proxy.until_connected()
+    popup.until_state(f"Connected as {opened['user']}.")
+    popup.wait_until("document.getElementById('state').textContent === 'Connected, no agent'")
+    shown = popup.tab.evaluate("document.documentElement.outerHTML")
+    tokens = popup.tab.evaluate(TOKENS)
     assert f"the browser extension {opened['name']} at {opened['address']} wants to sign in" in asked
     assert opened["name"].startswith("Chrom")
     assert tokens["access"] not in shown
@@ -59,51 +67,54 @@ def test_a_code_that_the_user_denies_connects_nothing_and_one_that_the_user_appr
     assert tokens["refresh"] not in written
 
 
-def test_a_content_script_cannot_read_the_storage_with_the_tokens(proxied: ProxiedBrowser) -> None:
-    with proxied.page("plain.html"), proxied.popup() as popup:
+def test_a_content_script_cannot_read_the_storage_with_the_tokens(
+    proxied: ProxiedBrowser, popup: Popup
+) -> None:
+    with proxied.page("plain.html"):
         assert popup.tab.evaluate("chrome.storage.local.get().then(Object.keys)")
         assert popup.tab.evaluate(CONTENT_SCRIPT) == "no access"
 
 
-def test_a_proxy_that_takes_no_more_sockets_says_so_before_the_upgrade(proxied: ProxiedBrowser) -> None:
+def test_a_proxy_that_takes_no_more_sockets_says_so_before_the_upgrade(
+    proxied: ProxiedBrowser, popup: Popup
+) -> None:
     proxy = proxied.proxy
     address = proxy.openings[-1]["address"]  # `localhost` has two
     options = {**OPTIONS, "ssl": proxy.authority.client, "host": address}
-    with proxied.popup() as popup:
-        with ExitStack() as others:
-            for _ in range(SOCKETS):
-                silent = connect(f"{proxy.node.base}/extension", **options)
-                others.enter_context(proxied.thread.holding(silent))
-            proxied.stop_worker()
-            popup.until_step("The proxy has as many connections as it takes.")
-            assert proxy.events("rejected")[-1]["status"] == 429
-            assert not proxy.is_connected
-        proxied.browser.stop_workers()  # it would wait for a minute
-        proxy.until_connected()
+    with ExitStack() as others:
+        for _ in range(SOCKETS):
+            silent = connect(f"{proxy.node.base}/extension", **options)
+            others.enter_context(proxied.thread.holding(silent))
+        proxied.stop_worker()
+        popup.until_step("The proxy has as many connections as it takes.")
+        assert proxy.events("rejected")[-1]["status"] == 429
+        assert not proxy.is_connected
+    proxied.browser.stop_workers()  # it would wait for a minute
+    proxy.until_connected()
 
 
-def test_disconnect_ends_the_connection_and_forgets_the_tokens(proxied: ProxiedBrowser) -> None:
-    with proxied.popup() as popup:
-        popup.press("Disconnect")
-        proxied.proxy.until(lambda: not proxied.proxy.is_connected)
-        popup.wait_until("document.getElementById('proxy-button').textContent === 'Connect'")
-        stored = popup.tab.evaluate("chrome.storage.local.get(['proxy', 'proxySignIn'])")
+def test_disconnect_ends_the_connection_and_forgets_the_tokens(proxied: ProxiedBrowser, popup: Popup) -> None:
+    popup.press("Disconnect")
+    proxied.proxy.until(lambda: not proxied.proxy.is_connected)
+    popup.wait_until("document.getElementById('proxy-button').textContent === 'Connect'")
+    stored = popup.tab.evaluate("chrome.storage.local.get(['proxy', 'proxySignIn'])")
     assert stored == {}
 
 
-def test_an_address_that_cannot_be_used_has_a_sentence_and_a_next_step(signed_out: ProxiedBrowser) -> None:
+def test_an_address_that_cannot_be_used_has_a_sentence_and_a_next_step(
+    signed_out: ProxiedBrowser, popup: Popup
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         closed = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with signed_out.popup() as popup:
-        for address in ("http://proxy.example", "ws://192.168.1.4:8765", "https://user@proxy.example", "::"):
-            popup.choose(address)
-            popup.until_step("This is no address of a proxy.")
-        popup.choose(closed)
-        assert closed in popup.until_step("does not answer, or its certificate is not trusted")
-        popup.choose(signed_out.pages)
-        popup.until_step("names no server at which a device can sign in")
-        popup.choose(signed_out.proxy.url.replace("localhost", "proxy.localhost"))
-        popup.until_step("allowed_hosts")
+    for address in ("http://proxy.example", "ws://192.168.1.4:8765", "https://user@proxy.example", "::"):
+        popup.choose(address)
+        popup.until_step("This is no address of a proxy.")
+    popup.choose(closed)
+    assert closed in popup.until_step("does not answer, or its certificate is not trusted")
+    popup.choose(signed_out.pages)
+    popup.until_step("names no server at which a device can sign in")
+    popup.choose(signed_out.proxy.url.replace("localhost", "proxy.localhost"))
+    popup.until_step("allowed_hosts")
 
 
 POLLS = """import(chrome.runtime.getURL("worker/sign_in.js")).then(async ({ SignIn }) => {
@@ -131,9 +142,10 @@ POLLS = """import(chrome.runtime.getURL("worker/sign_in.js")).then(async ({ Sign
 })"""
 
 
-def test_a_code_is_polled_as_slowly_as_the_server_says_until_it_expires(signed_out: ProxiedBrowser) -> None:
-    with signed_out.popup() as popup:
-        assert popup.tab.evaluate(POLLS) == [[7, 7, 12, 24], "code-expired"]
+def test_a_code_is_polled_as_slowly_as_the_server_says_until_it_expires(
+    signed_out: ProxiedBrowser, popup: Popup
+) -> None:
+    assert popup.tab.evaluate(POLLS) == [[7, 7, 12, 24], "code-expired"]
 
 
 POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.js")).then(async (module) => {
@@ -146,48 +158,47 @@ POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.j
 }))"""
 
 
-def test_an_administrator_presets_the_address_or_forbids_proxies(signed_out: ProxiedBrowser) -> None:
+def test_an_administrator_presets_the_address_or_forbids_proxies(
+    signed_out: ProxiedBrowser, popup: Popup
+) -> None:
     def read(**managed: object) -> object:
         return popup.tab.evaluate(f"{POLICY}({json.dumps(managed)})")
 
-    with signed_out.popup() as popup:
-        popup.tab.evaluate("chrome.storage.local.remove('proxy')")
-        assert read() == ["", False, False, ""]
-        assert read(proxyAddress="proxy.example") == ["https://proxy.example", True, False, ""]
-        forbidden = "Your administrator does not allow WebSocket proxies."
-        assert read(proxyForbidden=True, proxyAddress="proxy.example") == ["", True, True, forbidden]
+    popup.tab.evaluate("chrome.storage.local.remove('proxy')")
+    assert read() == ["", False, False, ""]
+    assert read(proxyAddress="proxy.example") == ["https://proxy.example", True, False, ""]
+    forbidden = "Your administrator does not allow WebSocket proxies."
+    assert read(proxyForbidden=True, proxyAddress="proxy.example") == ["", True, True, forbidden]
 
 
 def test_a_code_that_is_approved_too_late_has_expired_and_the_next_one_connects(
-    signed_out: ProxiedBrowser,
+    signed_out: ProxiedBrowser, popup: Popup
 ) -> None:
     proxy = signed_out.proxy
-    with signed_out.popup() as popup:
-        popup.choose(proxy.url)
-        popup.until_code()
-        proxy.advance_clock(CODE_S + 1)
-        popup.until_step("The code was not approved in time. Connect again for a new one.")
-        popup.press("Connect")
-        proxy.command("approve", popup.until_code())
-        proxy.until_connected()
+    popup.choose(proxy.url)
+    popup.until_code()
+    proxy.advance_clock(CODE_S + 1)
+    popup.until_step("The code was not approved in time. Connect again for a new one.")
+    popup.press("Connect")
+    proxy.command("approve", popup.until_code())
+    proxy.until_connected()
 
 
 def test_a_sign_in_that_is_revoked_ends_within_a_second_and_the_popup_asks_for_another(
-    proxied: ProxiedBrowser,
+    proxied: ProxiedBrowser, popup: Popup
 ) -> None:
     proxy = proxied.proxy
     proxy.until_connected()
     (session,) = [each for each in proxy.sessions() if each["sockets"]]
-    with proxied.popup() as popup:
-        proxy.command("revoke", session["id"])
-        popup.until_step("The sign-in has ended. Connect again to sign in.")
-        (revoked,) = proxy.events("revoked")
-        closed = proxy.events("closed", Role.EXTENSION)[-1]
-        assert (closed["code"], closed["reason"]) == (1008, "Invalid token: revoked")
-        assert seconds_between(revoked, closed) < SOON_S
-        popup.press("Connect")
-        proxy.command("approve", popup.until_code())
-        proxy.until_connected()
+    proxy.command("revoke", session["id"])
+    popup.until_step("The sign-in has ended. Connect again to sign in.")
+    (revoked,) = proxy.events("revoked")
+    closed = proxy.events("closed", Role.EXTENSION)[-1]
+    assert (closed["code"], closed["reason"]) == (1008, "Invalid token: revoked")
+    assert seconds_between(revoked, closed) < SOON_S
+    popup.press("Connect")
+    proxy.command("approve", popup.until_code())
+    proxy.until_connected()
 
 
 REASONS = (
@@ -206,34 +217,28 @@ READ_CLOSES = """((closes) => import(chrome.runtime.getURL("worker/proxy_failure
     })))"""
 
 
-def test_each_close_of_a_proxy_has_a_sentence_of_its_own(machine: ProxiedBrowser) -> None:
-    with machine.popup() as popup:
-        said = popup.tab.evaluate(f"{READ_CLOSES}({json.dumps(CLOSES)})")
+def test_each_close_of_a_proxy_has_a_sentence_of_its_own(popup: Popup) -> None:
+    said = popup.tab.evaluate(f"{READ_CLOSES}({json.dumps(CLOSES)})")
     assert all(each.endswith(".") and "has rejected the token:" not in each for each in said)
     assert len(set(said)) == len(CLOSES) - 1  # a token that expires on a live socket is an expired one
 
 
-READ_ADDRESS = """((given) => import(chrome.runtime.getURL("worker/proxy_address.js"))
-    .then(({ readAddress, socketUrl }) => socketUrl(readAddress(given))))"""
+READ_ADDRESSES = """((given) => import(chrome.runtime.getURL("worker/proxy_address.js"))
+    .then(({ readAddress, socketUrl }) => given.map((each) => socketUrl(readAddress(each)))))"""
+ADDRESSES = {
+    "proxy.example": "wss://proxy.example/extension",
+    " https://Proxy.example:8765/ ": "wss://proxy.example:8765/extension",
+    "wss://proxy.example/extension": "wss://proxy.example/extension",
+    "localhost:8765": "ws://localhost:8765/extension",
+    "ws://127.0.0.1:80/mcp": "ws://127.0.0.1/extension",
+    "[::1]:8765": "ws://[::1]:8765/extension",
+    "https://localhost:8765": "wss://localhost:8765/extension",
+    "http://localhost.example": "",
+    "ftp://proxy.example": "",
+    "https://proxy.example/?token=1": "",
+}
 
 
-@pytest.mark.parametrize(
-    ("given", "url"),
-    [
-        ("proxy.example", "wss://proxy.example/extension"),
-        (" https://Proxy.example:8765/ ", "wss://proxy.example:8765/extension"),
-        ("wss://proxy.example/extension", "wss://proxy.example/extension"),
-        ("localhost:8765", "ws://localhost:8765/extension"),
-        ("ws://127.0.0.1:80/mcp", "ws://127.0.0.1/extension"),
-        ("[::1]:8765", "ws://[::1]:8765/extension"),
-        ("https://localhost:8765", "wss://localhost:8765/extension"),
-        ("http://localhost.example", ""),
-        ("ftp://proxy.example", ""),
-        ("https://proxy.example/?token=1", ""),
-    ],
-)
-def test_an_address_is_read_as_users_write_it_and_plain_text_stays_on_this_machine(
-    machine: ProxiedBrowser, given: str, url: str
-) -> None:
-    with machine.popup() as popup:
-        assert popup.tab.evaluate(f"{READ_ADDRESS}({json.dumps(given)})") == url
+def test_an_address_is_read_as_users_write_it_and_plain_text_stays_on_this_machine(popup: Popup) -> None:
+    read = popup.tab.evaluate(f"{READ_ADDRESSES}({json.dumps(list(ADDRESSES))})")
+    assert dict(zip(ADDRESSES, read, strict=True)) == ADDRESSES

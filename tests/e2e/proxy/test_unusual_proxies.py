@@ -18,22 +18,31 @@ def stand_in() -> Iterator[ProxyStandIn]:
         yield stand_in
 
 
-@pytest.fixture
-def popup(machine: ProxiedBrowser) -> Iterator[Popup]:
-    """The popup of a browser that is at no proxy."""
+@pytest.fixture(scope="module")
+def popup_of_file(machine: ProxiedBrowser) -> Iterator[Popup]:
     with machine.popup() as popup:
-        popup.leave()
         yield popup
         popup.leave()
 
 
 @pytest.fixture
+def popup(popup_of_file: Popup) -> Popup:
+    """The popup of a browser that is at no proxy."""
+    popup_of_file.leave()
+    return popup_of_file
+
+
+@pytest.fixture
 def proxy(popup: Popup, stand_in: ProxyStandIn) -> ProxyStandIn:
     """The stand-in, to which the browser is connected."""
+    connect(popup, stand_in)
+    return stand_in
+
+
+def connect(popup: Popup, stand_in: ProxyStandIn) -> None:
     popup.choose(stand_in.url)
     stand_in.issuer.approved.add(popup.until_code())
     stand_in.until_connected()
-    return stand_in
 
 
 def test_a_provider_elsewhere_is_found_by_the_proxy_s_metadata_and_its_page_is_linked(popup: Popup) -> None:
@@ -47,24 +56,25 @@ def test_a_provider_elsewhere_is_found_by_the_proxy_s_metadata_and_its_page_is_l
         popup.leave()
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("audience", "The token is for another service than this proxy."),
-        ("scope", "The token does not allow to connect a browser."),
-        ("connection-url", "The token is for another address"),
-        ("not-invented-yet", "The proxy has rejected the token: not-invented-yet."),
-    ],
-)
+REASONS = {
+    "audience": "The token is for another service than this proxy.",
+    "scope": "The token does not allow to connect a browser.",
+    "connection-url": "The token is for another address",
+    "not-invented-yet": "The proxy has rejected the token: not-invented-yet.",
+}
+
+
 def test_the_reason_for_which_a_proxy_rejects_a_token_is_shown_in_words(
-    popup: Popup, proxy: ProxyStandIn, reason: str, words: str
+    popup: Popup, stand_in: ProxyStandIn
 ) -> None:
-    proxy.reject = reason
-    proxy.until_connected().close(1008, f"Invalid token: {reason}")
-    popup.until_step(words)
-    proxy.reject = ""
-    popup.press("Disconnect")
-    popup.wait_until("document.getElementById('proxy-step').hidden")
+    for reason, words in REASONS.items():
+        connect(popup, stand_in)
+        stand_in.reject = reason
+        stand_in.until_connected().close(1008, f"Invalid token: {reason}")
+        popup.until_step(words)
+        stand_in.reject = ""
+        popup.press("Disconnect")
+        popup.wait_until("document.getElementById('proxy-step').hidden")
 
 
 def test_a_proxy_of_another_wire_version_is_named(popup: Popup, proxy: ProxyStandIn) -> None:
