@@ -1,4 +1,4 @@
-/** Clients of all connections, as native host and proxy last named them. */
+/** Clients of all connections, as native host and proxy last named them. A proxy may name anything. */
 
 /**
  * @import { Client, Session } from "./wire.js"
@@ -42,6 +42,11 @@ export class Clients {
     return this.#named.get(link) ?? [];
   }
 
+  /** Sessions of one client, as it has named them. @param {Link} link @param {string} connection of the client */
+  sessionsOf(link, connection) {
+    return this.of(link).flatMap((client) => (client.connection === connection ? client.sessions : []));
+  }
+
   /**
    * Return whether a session is the client's own.
    *
@@ -50,9 +55,9 @@ export class Clients {
    * @param {string} session
    */
   isOf(link, connection, session) {
-    if (session === connection) return true;
     if (this.isOfAnother(link, connection, session)) return false;
-    return this.of(link).some((client) => client.connection === connection && hasSession(client, session));
+    if (session === connection) return true;
+    return this.sessionsOf(link, connection).some(({ id }) => id === session);
   }
 
   /**
@@ -69,10 +74,10 @@ export class Clients {
     return others.some((client) => hasSession(client, session)) || this.of(link).some(isAnother);
   }
 
-  /** These clients, and no others, are on a connection now. @param {Link} link @param {Client[]} clients */
+  /** These clients, and no others, are on a connection now. @param {Link} link @param {unknown} clients */
   set(link, clients) {
     if (link.ended.aborted) return;
-    this.#named.set(link, clients);
+    this.#named.set(link, Array.isArray(clients) ? clients.filter(isClient) : []);
     this.changed();
   }
 
@@ -81,6 +86,16 @@ export class Clients {
     this.#named.delete(link);
     this.changed();
   }
+}
+
+/** Return whether it is as the wire has a client. @param {any} client */
+function isClient(client) {
+  return typeof client?.connection === "string" && Array.isArray(client.sessions) && client.sessions.every(isSession);
+}
+
+/** @param {any} session */
+function isSession(session) {
+  return [session?.id, session?.title ?? "", session?.client?.name].every((text) => typeof text === "string");
 }
 
 /** @param {Client} client @param {string} session */

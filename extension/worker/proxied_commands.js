@@ -14,11 +14,17 @@ import { Code, WireError } from "./wire.js";
  * @import { Clients } from "./clients.js"
  * @import { CurrentTabs } from "./current_tabs.js"
  * @import { Link } from "./audience.js"
+ * @import { Pauses } from "./pauses.js"
  * @import { Command, Way } from "./requests.js"
+ * @import { Session } from "./wire.js"
  */
 
 /** Methods that are not about a session's tabs: the session of their parameters is what it is. */
 const WITHOUT_SESSION = new Set(["browser/approvals", "browser/ask", "browser/pause", "browser/siteRules"]);
+/** Patterns of a client's site rules, each counted once. The browser takes at most 1000 such rules, of all clients. */
+const MAX_PATTERNS = 1000;
+/** Sites that are paused when a client may still pause another one. */
+const MAX_PAUSED_SITES = 256;
 
 /**
  * @param {Browser} browser
@@ -48,18 +54,21 @@ export function proxiedCommands(browser, commands, clients, currentTabs) {
   /** @type {Command} */
   const pause = (params, asked) => {
     if (!flag(params, "paused")) throw rejection(Code.NOT_ALLOWED, "Only the user resumes, in the popup.");
+    const isFull = optionalText(params, "site") && browser.pauses.all.sites.length >= MAX_PAUSED_SITES;
+    if (isFull) throw rejection(Code.RATE_LIMITED, `${MAX_PAUSED_SITES} sites are paused. The user pauses more.`);
     return commands["browser/pause"]?.(params, asked) ?? {};
   };
   return {
     commands: { ...shared, ...unlessPaused(browser.pauses, own), "browser/pause": pause },
-    prepare: (link, connection, method, params) => prepare({ clients, currentTabs }, link, connection, method, params),
+    prepare: (link, connection, method, params) =>
+      prepare({ clients, currentTabs, pauses: browser.pauses }, link, connection, method, params),
   };
 }
 
 /**
  * The parameters of a request with its session and tab.
  *
- * @param {{ clients: Clients, currentTabs: CurrentTabs }} parts
+ * @param {{ clients: Clients, currentTabs: CurrentTabs, pauses: Pauses }} parts
  * @param {Link} link
  * @param {{ id: string, key: string }} connection
  * @param {string} method
@@ -67,14 +76,39 @@ export function proxiedCommands(browser, commands, clients, currentTabs) {
  * @returns {any}
  * @throws {WireError} the session is not the connection's, or there is no current tab
  */
-function prepare({ clients, currentTabs }, link, { id, key }, method, params) {
+function prepare({ clients, currentTabs, pauses }, link, { id, key }, method, params) {
   if (!id) throw rejection(Code.INVALID_REQUEST, "The proxy has not named the client's connection.");
+  if (method === "browser/siteRules") checkRules(params.sessions, (session) => clients.isOfAnother(link, id, session));
   const named = optionalText(params, "session");
-  const ruled = method === "browser/siteRules" && Array.isArray(params.sessions) ? params.sessions : [];
-  for (const each of ruled) if (clients.isOfAnother(link, id, String(each?.session))) throw notYours();
-  if (named && !clients.isOf(link, id, named)) throw notYours();
+  const session = named || (WITHOUT_SESSION.has(method) ? "" : id);
+  if (session && !clients.isOf(link, id, session)) throw notYours();
   if (WITHOUT_SESSION.has(method)) return params;
-  return currentTabs.fill(key, method, { ...params, session: named || id });
+  if (!named && method !== "browser/offerTools") checkPauses(pauses, clients.sessionsOf(link, id));
+  return currentTabs.fill(key, method, { ...params, session });
+}
+
+/**
+ * @param {any} sessions of `browser/siteRules`
+ * @param {(session: string) => boolean} isOfAnother
+ * @throws {WireError} a session belongs to another client, or there are too many patterns
+ */
+function checkRules(sessions, isOfAnother) {
+  const ruled = Array.isArray(sessions) ? sessions : [];
+  for (const each of ruled) if (isOfAnother(String(each?.session))) throw notYours();
+  const patterns = new Set(ruled.flatMap((each) => [each?.deny ?? [], each?.allow ?? []].flat()));
+  const isTooMany = patterns.size > MAX_PATTERNS;
+  if (isTooMany) throw invalid(`There are ${patterns.size} patterns; at most ${MAX_PATTERNS} are taken.`);
+}
+
+/**
+ * A client that leaves out the session is paused when all of its sessions are.
+ *
+ * @param {Pauses} pauses
+ * @param {Session[]} own sessions of the client
+ */
+function checkPauses(pauses, own) {
+  const [first] = own;
+  if (first && own.every(({ id }) => pauses.hasSession(id))) pauses.checkSession(first.id);
 }
 
 /**

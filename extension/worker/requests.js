@@ -50,6 +50,7 @@ export class Calls {
    */
   async serve(link, { id, method, params: given }) {
     const running = this.#runningOn(link);
+    if (running.has(id)) return post(link, { jsonrpc: "2.0", id, error: inFlight().toWire() });
     const call = new AbortController();
     const { params, rejection } = this.#prepared(link, String(id), method, given ?? {});
     if (rejection) return post(link, { jsonrpc: "2.0", id, error: rejection });
@@ -161,6 +162,11 @@ function post(link, message) {
     if (!(error instanceof WireError)) throw error;
     if (message.id !== undefined) link.post({ jsonrpc: "2.0", id: message.id, error: error.toWire() });
   }
+}
+
+/** It would take the place of the first one, which then could not be ended. */
+function inFlight() {
+  return new WireError(Code.INVALID_REQUEST, "A request with this id is in flight.", { handed: false });
 }
 
 /** @param {string} method */

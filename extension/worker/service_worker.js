@@ -191,7 +191,8 @@ function greeted() {
 function clientLeft(link, connection) {
   calls.abandon(link, connection);
   currentTabs.forget(connectionKey(link, connection));
-  void sessionEnds.end(connection);
+  // A proxy may name anything, also a session of a native client.
+  if (!clients.isOfAnother(link, connection, connection)) void sessionEnds.end(connection);
 }
 
 /**
@@ -203,7 +204,7 @@ function received(link, message) {
   const { id, method, params } = message ?? {};
   if (method === "host/chunk") return join(link, params);
   if (method === "host/chunkAbort") return joinerOf(link).abandon(params?.transfer);
-  if (method === "host/clients") return clients.set(link, params?.clients ?? []);
+  if (method === "host/clients") return clients.set(link, params?.clients);
   if (method === "browser/cancel") return calls.cancel(link, params?.id);
   if (typeof method === "string" && id !== undefined) return void calls.serve(link, message);
   if (method === undefined) questions.answered(link, message ?? {});

@@ -108,7 +108,7 @@ class Issuer:
 
     def _authorize(self, url: str) -> Message:
         device_code = secrets.token_hex(16)
-        user_code = self._devices[device_code] = f"WDJB-MJH{len(self._devices)}"
+        user_code = self._devices[device_code] = f"WDJB-{len(self._devices):04}"
         page = f"{url}/device"
         code = {"device_code": device_code, "user_code": user_code, "verification_uri": page}
         return {**code, "expires_in": 600, "interval": 0.2}
@@ -154,7 +154,7 @@ class ProxyStandIn:
         """Reason for which tokens are rejected from now on."""
         self.wire = 1
         self.responses: list[Message] = []
-        """Its responses to requests."""
+        """Its responses to requests, and messages about them."""
 
     def until_connected(self) -> Socket:
         """Wait until an extension has sent its hello."""
@@ -185,7 +185,7 @@ class ProxyStandIn:
             return self._authenticate(ours, message["result"]["accessToken"])
         if message.get("method") == "browser/hello":
             self.is_greeted = True
-        elif "id" in message:
+        elif "id" in message or "for" in message:
             self.responses.append(message)
         return None
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import pytest
 import trio
 from mcp import Client
 
 from full_chain import Chain, call, page_tools, until_listed
+from native_client import SESSION, Native, add_host, lose_host
 from proxied_browser import ProxiedBrowser
 from proxy_client import ProxyClient
-from socket_observer import Onlooker, hosts, onlooking
-from wire_peers import until
+from socket_observer import hosts, onlooking
 
-SESSION = {"id": "session_1", "title": "", "client": {"name": "agent", "version": "1"}}
-NOT_YOURS = -32016
+INVALID_PARAMS = -32602
+NOT_YOURS, PAUSED = -32016, -32019
 SWITCH_S = 3.0
 """Seconds in which a lost host's tools stay listed."""
 
@@ -29,9 +25,8 @@ SWITCH_S = 3.0
 def both(proxied: ProxiedBrowser) -> ProxiedBrowser:
     """A browser with both connections."""
     if not hosts(proxied.chain):
-        proxied.chain.register(proxied.chain.home / "profile")
-        with proxied.popup():  # with it open, the extension looks for a host at once
-            proxied.thread.run(until, lambda: bool(hosts(proxied.chain)))
+        with proxied.popup():
+            add_host(proxied)
     return proxied
 
 
@@ -40,38 +35,6 @@ def unregister(machine: ProxiedBrowser) -> Iterator[None]:
     """Leave the browser without a native host."""
     yield
     lose_host(machine)
-
-
-def lose_host(machine: ProxiedBrowser) -> None:
-    """Kill the host, which cannot be started again."""
-    for manifest in (machine.chain.home / "profile" / "NativeMessagingHosts").glob("*.json"):
-        manifest.unlink()
-    for host in hosts(machine.chain):
-        os.kill(host.pid, signal.SIGKILL)
-
-
-class Native:
-    """A client of the native host, for tests that are plain functions."""
-
-    def __init__(self, machine: ProxiedBrowser, onlooker: Onlooker) -> None:
-        self._run = machine.thread.run
-        self._onlooker = onlooker
-
-    def request(self, method: str, **params: Any) -> Any:
-        """The result of a request, or its error."""
-        return self._run(partial(self._onlooker.request, method, **params))
-
-    def begin(self, number: int, method: str, **params: Any) -> None:
-        """Send a request with this id."""
-        self._run(partial(self._onlooker.say, id=number, method=method, params=params))
-
-    def response_to(self, number: int) -> Any:
-        return self._run(self._onlooker.answer_to, number)
-
-    def name_session(self) -> None:
-        """Have the session, and wait until the extension knows."""
-        self._run(partial(self._onlooker.notify, "bridge/sessions", sessions=[SESSION]))
-        self.request("getTabs")
 
 
 @pytest.fixture
@@ -116,6 +79,30 @@ def test_requests_with_the_same_ids_run_beside_each_other_and_are_cancelled_alon
         page.evaluate("(window.finishSlow(), 0)")
         payload = native.response_to(number)["result"]["payload"]
         assert payload["content"][0]["text"] == "slow: done"
+
+
+def test_a_client_that_is_paused_is_paused_without_its_session_too(
+    native: Native, remote: ProxyClient
+) -> None:
+    remote.send(method="bridge/sessions", params={"sessions": [{**SESSION, "id": "session_2"}]})
+    remote.request("closeTab", tabId=remote.request("createTab")["tabId"])
+    native.request("browser/pause", session="session_2", paused=True)
+    assert remote.rejection("createTab", session="session_2")["code"] == PAUSED
+    assert remote.rejection("createTab")["code"] == PAUSED
+    native.request("browser/pause", session="session_2", paused=False)
+
+
+def test_a_client_of_a_proxy_has_no_more_site_rules_than_the_browser_takes(
+    native: Native, remote: ProxyClient
+) -> None:
+    native.name_session()
+    native.request("browser/siteRules", sessions=[{"session": "session_1", "deny": ["denied.example"]}])
+    remote.request("closeTab", tabId=remote.request("createTab")["tabId"])
+    rules = [{"session": remote.connection, "deny": [f"h{number}.example" for number in range(1001)]}]
+    assert remote.rejection("browser/siteRules", sessions=rules)["code"] == INVALID_PARAMS
+    tab_id = native.request("createTab", session="session_1")["tabId"]
+    native.request("closeTab", session="session_1", tabId=tab_id)
+    native.request("browser/siteRules", sessions=[])
 
 
 def test_a_session_of_a_native_client_is_not_that_of_a_proxied_one_with_the_same_id_until_its_host_ends(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from native_client import SESSION, Native, add_host, lose_host
 from proxied_browser import Popup, ProxiedBrowser
 from proxy_stand_in import USER, ProxyStandIn, standing_in
+from socket_observer import onlooking
 
-INVALID_REQUEST = -32600
+INVALID_REQUEST, NOT_YOURS = -32600, -32016
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +108,75 @@ def test_a_sign_in_that_is_revoked_while_its_token_is_renewed_has_ended(
     popup.until_step("The sign-in has ended. Connect again to sign in.")
 
 
+# ── A proxy that names what is not its own ──────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def host(machine: ProxiedBrowser, popup_of_file: Popup) -> Iterator[None]:
+    """A native host, as long as the tests of this file run."""
+    add_host(machine)
+    yield
+    lose_host(machine)
+
+
+@pytest.fixture
+def native(machine: ProxiedBrowser, host: None) -> Iterator[Native]:
+    with machine.thread.holding(onlooking(machine.chain)) as onlooker:
+        yield Native(machine, onlooker)
+
+
+def response_to(proxy: ProxyStandIn, **request: Any) -> Any:
+    """Send a request as the proxy itself; the response to it."""
+    proxy.responses.clear()
+    proxy.until_connected().send(**request)
+
+    def responses() -> list[Any]:
+        return [each for each in proxy.responses if each.get("id") == request["id"]]
+
+    proxy.until(responses)
+    return responses()[0]
+
+
 def test_a_request_that_names_no_connection_is_rejected(proxy: ProxyStandIn) -> None:
     for request_id in ("7", ":7"):
-        proxy.responses.clear()
-        proxy.until_connected().send(id=request_id, method="createTab", params={})
-        proxy.until(lambda: proxy.responses)
-        assert proxy.responses[0]["id"] == request_id
-        assert proxy.responses[0]["error"]["code"] == INVALID_REQUEST
+        rejected = response_to(proxy, id=request_id, method="createTab", params={})
+        assert rejected["error"]["code"] == INVALID_REQUEST
+
+
+def test_the_id_of_a_request_in_flight_is_rejected(machine: ProxiedBrowser, proxy: ProxyStandIn) -> None:
+    page = f"{machine.pages}/plain.html"
+    tab_id = response_to(proxy, id="conn-1:1", method="createTab", params={})["result"]["tabId"]
+    response_to(proxy, id="conn-1:3", method="browser_navigate", params={"tabId": tab_id, "url": page})
+    watch = {"tabId": tab_id, "events": ["mcpb.subscribed"]}
+    proxy.until_connected().send(id="conn-1:2", method="subscribeCDP", params=watch)
+    proxy.until(lambda: any(each.get("for") == "conn-1:2" for each in proxy.responses))
+    assert response_to(proxy, id="conn-1:2", method="getTabs")["error"]["code"] == INVALID_REQUEST
+
+
+def test_native_sessions_that_a_proxy_names_as_its_own_keep_their_tabs(
+    proxy: ProxyStandIn, native: Native
+) -> None:
+    native.name_session()
+    tab_id = native.request("createTab", session="session_1")["tabId"]
+    close = {"id": "session_1:1", "method": "closeTab", "params": {"tabId": tab_id}}
+    assert response_to(proxy, **close)["error"]["code"] == NOT_YOURS
+    ended = {"connection_id": "session_1", "reason": "MCP client closed"}
+    clients = [{"connection": "session_1", "sessions": [SESSION]}]
+    proxy.until_connected().send(method="disconnected", params=ended)
+    proxy.until_connected().send(method="host/clients", params={"clients": clients})
+    tabs = response_to(proxy, id="conn-1:1", method="getTabs")["result"]["tabs"]
+    assert [tab["owner"] for tab in tabs if tab["tabId"] == tab_id] == ["session_1"]
+    native.request("closeTab", session="session_1", tabId=tab_id)
+
+
+@pytest.mark.parametrize(
+    "clients", ["x", [None], [{"connection": "c"}], [{"connection": "c", "sessions": [None]}]]
+)
+def test_invalid_clients_of_a_proxy_leave_those_of_the_native_host(
+    proxy: ProxyStandIn, native: Native, clients: object
+) -> None:
+    native.name_session()
+    proxy.until_connected().send(method="host/clients", params={"clients": clients})
+    response_to(proxy, id="conn-1:1", method="getTabs")
+    tab_id = native.request("createTab", session="session_1")["tabId"]
+    native.request("closeTab", session="session_1", tabId=tab_id)
