@@ -45,9 +45,10 @@ export async function findTokenService(proxy) {
   if (resource.status === MISDIRECTED) throw new SignInError("unknown-name");
   if (resource.ok && !isSameHost(resource.body["resource"], proxy)) throw new SignInError("other-address");
   const issuer = String((resource.ok && resource.body["authorization_servers"]?.[0]) || proxy);
+  if (!isSafe(issuer, proxy)) throw new SignInError("no-device-authorization");
   const server = await findServer(issuer);
   const { device_authorization_endpoint: deviceUrl, token_endpoint: tokenUrl } = server;
-  if (!isSafe(deviceUrl) || !isSafe(tokenUrl)) throw new SignInError("no-device-authorization");
+  if (!isSafe(deviceUrl, proxy) || !isSafe(tokenUrl, proxy)) throw new SignInError("no-device-authorization");
   const scopes = Array.isArray(server["scopes_supported"]) ? server["scopes_supported"] : [];
   return {
     ...{ issuer, deviceUrl, tokenUrl },
@@ -62,7 +63,6 @@ export async function findTokenService(proxy) {
  * @returns {Promise<Record<string, any>>} its metadata
  */
 async function findServer(issuer) {
-  if (!isSafe(issuer)) throw new SignInError("no-device-authorization");
   const { origin, pathname } = new URL(issuer);
   const path = pathname.replace(/\/$/, "");
   for (const known of SERVER_PATHS) {
@@ -104,9 +104,10 @@ export async function request(url, form) {
  * @returns {Promise<"too-many" | "refused" | "unreachable">}
  */
 export async function probe(proxy) {
+  const url = `${proxy}${EXTENSION_PATH}`;
   const signal = AbortSignal.timeout(REQUEST_MS);
   try {
-    const { status } = await fetch(`${proxy}${EXTENSION_PATH}`, { signal, cache: "no-store", credentials: "omit" });
+    const { status } = await fetch(url, { signal, cache: "no-store", credentials: "omit", redirect: "manual" });
     return BUSY.has(status) ? "too-many" : "refused";
   } catch {
     return "unreachable";

@@ -24,13 +24,14 @@ export function readAddress(address) {
 }
 
 /**
- * Return whether a token may be sent there: encrypted, or on this machine.
+ * Return whether a token of a proxy may be sent there: encrypted, or on this machine if the proxy is there, too.
  *
- * @param {unknown} address of http or https
+ * @param {unknown} address that the proxy, or its authorization server, names
+ * @param {string} proxy its origin
  */
-export function isSafe(address) {
+export function isSafe(address, proxy) {
   const url = typeof address === "string" ? URL.parse(address) : null;
-  return url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url));
+  return url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url) && isLoopback(new URL(proxy)));
 }
 
 /** @param {string} origin of a proxy @returns {string} where extensions connect to it */

@@ -23,7 +23,11 @@ import { isSafe } from "./proxy_address.js";
 
 const KEY = "proxySignIn";
 const INTERVAL_S = 5;
+/** Of the interval that a server may ask for: a timer of more than 24 days would end at once. */
+const [SHORTEST_MS, LONGEST_MS] = [200, 60_000];
 const SLOWER_MS = 5_000;
+/** Of the address of a page that the popup shows. */
+const MAX_PAGE = 500;
 const LIFETIME_S = 3600;
 /** An access token that ends sooner is renewed before it is used. */
 const LEFT_MS = 60_000;
@@ -85,20 +89,18 @@ export class SignIn {
    * @throws {SignInError}
    */
   async begin(proxy, name) {
-    await this.forget();
-    const turn = this.#turn;
+    const turn = await this.forget();
     const service = await findTokenService(proxy);
     const { clientId, scope, resource } = service;
     const form = { client_id: clientId, client_name: name, scope, resource };
     const { ok, body } = await request(service.deviceUrl, form);
     if (turn !== this.#turn) return;
     if (!ok || !USER_CODE.test(body["user_code"])) throw rejected(body);
-    const page = body["verification_uri_complete"] ?? body["verification_uri"];
     const pending = {
       deviceCode: String(body["device_code"]),
       userCode: String(body["user_code"]),
-      page: isSafe(page) ? String(page) : "",
-      intervalMs: (Number(body["interval"]) || INTERVAL_S) * 1000,
+      page: pageOf(body["verification_uri_complete"] ?? body["verification_uri"], proxy),
+      intervalMs: intervalOf((Number(body["interval"]) || INTERVAL_S) * 1000),
       expiresAt: Date.now() + (Number(body["expires_in"]) || LIFETIME_S) * 1000,
     };
     await this.#store({ proxy, service, pending, tokens: null });
@@ -106,13 +108,14 @@ export class SignIn {
     this.#pollLater(pending.intervalMs);
   }
 
-  /** Forget tokens and codes. */
+  /** Forget tokens and codes. @returns {Promise<number>} the turn that begins with it */
   async forget() {
     clearTimeout(this.#timer);
-    this.#turn += 1;
+    const turn = (this.#turn += 1);
     this.#stored = null;
     await area.remove(KEY);
     this.events.changed();
+    return turn;
   }
 
   /**
@@ -209,7 +212,7 @@ export class SignIn {
     if (error === "access_denied") throw new SignInError("code-denied");
     if (error === "expired_token" || error === "invalid_grant") throw new SignInError("code-expired");
     if (error !== "authorization_pending" && error !== "slow_down") throw rejected(body);
-    const intervalMs = pending.intervalMs + (error === "slow_down" ? SLOWER_MS : 0);
+    const intervalMs = intervalOf(pending.intervalMs + (error === "slow_down" ? SLOWER_MS : 0));
     // Also keeps the worker awake: the browser stops one that calls none of its functions for 30 s.
     await this.#store({ ...before, pending: { ...pending, intervalMs } });
     this.#pollLater(intervalMs);
@@ -241,6 +244,23 @@ function readTokens(body, refresh) {
   if (typeof access !== "string" || access === "") throw new SignInError("rejected");
   const expiresAt = Date.now() + (Number(seconds) || LIFETIME_S) * 1000;
   return { access, refresh: typeof next === "string" ? next : refresh, expiresAt };
+}
+
+/** @param {number} ms that a server asks for @returns {number} */
+function intervalOf(ms) {
+  return Math.min(Math.max(ms, SHORTEST_MS), LONGEST_MS);
+}
+
+/**
+ * The page on which a user enters the code, as the browser writes its address: what stands before an @ is no host.
+ *
+ * @param {unknown} given
+ * @param {string} proxy its origin
+ * @returns {string} empty: users are not led there
+ */
+function pageOf(given, proxy) {
+  const url = isSafe(given, proxy) ? new URL(String(given)) : null;
+  return url && !url.username && !url.password && url.href.length <= MAX_PAGE ? url.href : "";
 }
 
 /** @param {Record<string, any>} body with an error of OAuth */

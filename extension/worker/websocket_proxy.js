@@ -135,11 +135,13 @@ export class WebSocketProxy {
     this.#failures = 0;
     this.#isRejected = false;
     this.#address = address;
+    const wish = this.#wish;
     await chrome.storage.local.set({ [KEY]: { address } });
     if (this.signIn.has(address)) return this.connect();
-    const wish = this.#wish;
+    const hello = await this.events.hello();
+    if (wish !== this.#wish) return;
     try {
-      await this.signIn.begin(address, nameOf(await this.events.hello()));
+      await this.signIn.begin(address, nameOf(hello));
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
       if (wish === this.#wish) this.#rest(error.reason, error.detail);
@@ -272,7 +274,7 @@ export class WebSocketProxy {
     if (wire !== undefined && wire !== WIRE_VERSION) return this.#rejectWire(Number(wire));
     const isFirst = this.#session === null;
     // Requests may follow at once.
-    this.#session = { userId: String(userId), version: String(version ?? "") };
+    this.#session = { userId: oneLine(String(userId)), version: String(version ?? "") };
     this.#isRejected = false;
     this.#failure = null;
     if (!isFirst) return;

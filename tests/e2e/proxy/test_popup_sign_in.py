@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from websockets.trio.client import connect
@@ -146,6 +147,64 @@ def test_a_code_is_polled_as_slowly_as_the_server_says_until_it_expires(
     signed_out: ProxiedBrowser, popup: Popup
 ) -> None:
     assert popup.tab.evaluate(POLLS) == [[7, 7, 12, 24], "code-expired"]
+
+
+BEGIN = """((more) => import(chrome.runtime.getURL("worker/sign_in.js")).then(async ({ SignIn }) => {
+    const PROXY = "https://proxy.example";
+    const { fetch, setTimeout } = globalThis;
+    const waits = [];
+    const endpoints = { device_authorization_endpoint: `${PROXY}/device`, token_endpoint: `${PROXY}/token` };
+    const issued = { device_code: "d", user_code: "WDJB-MJHT" };
+    const body = { issuer: PROXY, resource: PROXY, ...endpoints, ...issued, ...more };
+    globalThis.setTimeout = (poll, ms) => void waits.push(ms);
+    globalThis.fetch = async () => ({ ok: true, status: 200, json: async () => body });
+    const signIn = new SignIn({ changed: () => {} });
+    try {
+        const failed = await signIn.begin(PROXY, "").catch(({ reason }) => reason);
+        return [failed ?? "", waits[0] / 1000, signIn.code?.page];
+    } finally {
+        Object.assign(globalThis, { fetch, setTimeout });
+        await signIn.forget();
+    }
+}))"""
+
+
+def test_a_server_cannot_lead_users_nor_the_worker_astray(signed_out: ProxiedBrowser, popup: Popup) -> None:
+    def begin(**response: object) -> Any:
+        return popup.tab.evaluate(f"{BEGIN}({json.dumps(response)})")
+
+    intervals: tuple[object, ...] = (-5, 1e-9, 1e12, "x", {})
+    for interval in intervals:
+        failed, wait_s, _ = begin(interval=interval)
+        assert (failed, 0.2 <= wait_s <= 60) == ("", True), interval
+    assert begin(verification_uri="https://idp.example/a b")[2] == "https://idp.example/a%20b"
+    pages: tuple[object, ...] = (
+        *("javascript:alert(1)", "https://idp.example@other.example/", "http://localhost:8765/"),
+        *("data:text/html,x", "http://idp.example/", f"https://idp.example/{'a' * 500}", {}),
+    )
+    for page in pages:
+        assert begin(verification_uri=page)[2] == "", page
+    others: tuple[object, ...] = ("http://localhost:1/token", "http://idp.example/token", "javascript:0", 5)
+    for other in others:
+        assert begin(token_endpoint=other)[0] == "no-device-authorization", other
+
+
+CHANGES = """import(chrome.runtime.getURL("worker/websocket_proxy.js")).then(async ({ WebSocketProxy }) => {
+    const [fetched, { fetch }] = [[], globalThis];
+    const proxy = new WebSocketProxy({ changed: () => {}, ended: () => {}, hello: async () => ({}) });
+    globalThis.fetch = async (url) => (fetched.push(url), Response.error());
+    try {
+        const chosen = proxy.choose("https://proxy.example");
+        await Promise.all([chosen, proxy.disconnect()]);
+        return [proxy.report.address, proxy.report.failure, fetched];
+    } finally {
+        globalThis.fetch = fetch;
+    }
+})"""
+
+
+def test_a_user_who_disconnects_at_once_starts_no_sign_in(signed_out: ProxiedBrowser, popup: Popup) -> None:
+    assert popup.tab.evaluate(CHANGES) == ["", None, []]
 
 
 POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.js")).then(async (module) => {
