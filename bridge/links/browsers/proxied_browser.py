@@ -16,6 +16,7 @@ import trio
 
 from bridge.hub.change_signal import ChangeSignal
 from bridge.hub.transport import Event, HostAnnouncement, HostLinked, HostLost
+from bridge.links.browsers.announcement_limit import AnnouncementLimit
 from bridge.links.browsers.host_connection import HostConnection, LinkError
 from bridge.links.browsers.native_profiles import NativeProfiles
 from bridge.links.browsers.proxy_credentials import UsedProxy
@@ -65,6 +66,7 @@ class ProxiedBrowser:
         self._connection_id = ""
         self._held: list[Event] | None = []
         """Events that are not passed on yet; None: they are passed on at once."""
+        self._limit = AnnouncementLimit()
         self._is_left = False
         self._has_ended = False
 
@@ -91,7 +93,7 @@ class ProxiedBrowser:
         await self._wait_until(lambda: bool(self.profile))
         grace = trio.current_time() + NATIVE_HELLO_S
         await self._wait_until(lambda: self._native.are_known or self._native.has(self.profile), until=grace)
-        if not (self._has_ended or self._native.has(self.profile)):
+        if not (self._is_left or self._has_ended or self._native.has(self.profile)):
             self._admit()
         await self._wait_until(lambda: self._native.has(self.profile))
 
@@ -131,6 +133,7 @@ class ProxiedBrowser:
             self._hosts.changes.notify()
 
     def _on_message(self, method: str, message: Wire) -> None:
+        self._limit.add(message, is_held=self._held is not None)
         if isinstance(message, wire.BrowserHello):
             self.profile = message.profile.id
             self._hosts.changes.notify()

@@ -40,6 +40,7 @@ _LOOK_S = 30.0
 """Seconds between two looks at the clock, which may have been set."""
 _LEAST_S = 1.0
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+_CAUSES: dict[int, ProxyCause] = {Code.WIRE_VERSION: ProxyCause.VERSION, Code.RATE_LIMITED: ProxyCause.BUSY}
 _OF_TIME = {ProxyCause.TOKEN_EXPIRED, ProxyCause.TOKEN_NOT_YET_VALID}
 _LIMITS = WebSocketLimits(message_bytes=wire.SOCKET_BYTES)
 _CLIENT = wire.ClientInfo(name="mcpb", version=__version__)
@@ -154,7 +155,7 @@ class ProxySocket(HostStream):
     def end_problem(self) -> ProxyProblem:
         """Return why the connection has ended."""
         cause = ProxyCause.BUSY if self._stream.close_code == CloseCode.TRY_AGAIN_LATER else ProxyCause.LOST
-        return ProxyProblem(cause, self._stream.close_reason)
+        return ProxyProblem(cause, self._masked(self._stream.close_reason))
 
     async def _ask(self, method: str, params: msgspec.Struct, result: type[T]) -> T:
         raw_id = self._send_request(method, params)
@@ -185,19 +186,19 @@ class ProxySocket(HostStream):
             return _read(bytes(message.result), result)
         error = _read(bytes(message.error), _Error)
         if error.data.reason:
-            raise self._rejected(error.data)
-        if error.code == Code.WIRE_VERSION:
-            raise ProxyProblem(ProxyCause.VERSION, error.message)
-        if error.code == Code.RATE_LIMITED:
-            raise ProxyProblem(ProxyCause.BUSY, error.message)
-        raise ProxyProblem(ProxyCause.LOST, error.message)
+            raise self._rejected(error.data.reason, self._masked(error.data.detail))
+        raise ProxyProblem(_CAUSES.get(error.code, ProxyCause.LOST), self._masked(error.message))
 
-    def _rejected(self, data: _ErrorData) -> ProxyProblem:
-        problem = ProxyProblem.of_token(data.reason, data.detail)
+    def _rejected(self, reason: str, detail: str) -> ProxyProblem:
+        problem = ProxyProblem.of_token(reason, detail)
         is_new = time.time() < self._proxy.tokens.due_at < math.inf
         if is_new and problem.cause in _OF_TIME:
-            return ProxyProblem(ProxyCause.CLOCK, data.detail)
+            return ProxyProblem(ProxyCause.CLOCK, detail)
         return problem
+
+    def _masked(self, text: str) -> str:
+        """Return a text of the proxy without the token, which it may quote."""
+        return text.replace(self._token, "(token)")
 
     def _make_handshake(self) -> protocol.Handshake:
         return protocol.Handshake(access_token=self._token, client=_CLIENT, wire=wire.WIRE_VERSION)

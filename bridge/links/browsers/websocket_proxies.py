@@ -47,6 +47,8 @@ FIRST_LIST_S = 4.0
 """Seconds for the first lists of all proxies, before discovery counts as finished."""
 TAKEOVER_S = 0.5
 """Seconds for another native host of a browser to appear, before the proxy is used."""
+MAX_BROWSERS = 32
+"""Browsers that are used at one proxy: each is a connection. Proxies accept 16 of a user by default."""
 STEADY_S = 5.0
 """Seconds after which a connection that ends is opened again soon."""
 
@@ -269,10 +271,9 @@ class _Proxy:
             with trio.fail_after(OPENING_S):
                 extensions = await socket.receive_list()
             while extensions is not None:
-                self._listed = {each.id: each for each in extensions}
+                self._listed = {each.id: each for each in extensions[:MAX_BROWSERS]}
                 self._note(None)
-                for each in extensions:
-                    self._serve(each)
+                self._serve_listed()
                 extensions = await socket.receive_list()
         except ProxyProblem as problem:
             return problem
@@ -280,16 +281,17 @@ class _Proxy:
             return ProxyProblem(ProxyCause.ADDRESS, "it sends no list of browsers")
         return socket.end_problem()
 
-    def _serve(self, listed: ListedExtension) -> None:
-        if listed.id not in self._browsers and self.is_open_to(listed.id):
-            self._browsers[listed.id] = browser = _Browser(self, listed.id)
-            self._nursery.start_soon(self._serve_browser, browser)
+    def _serve_listed(self) -> None:
+        for extension_id in self._listed:
+            is_new = extension_id not in self._browsers and self.is_open_to(extension_id)
+            if is_new and len(self._browsers) < MAX_BROWSERS:
+                self._browsers[extension_id] = browser = _Browser(self, extension_id)
+                self._nursery.start_soon(self._serve_browser, browser)
 
     async def _serve_browser(self, browser: _Browser) -> None:
         await browser.run(self._nursery)
         del self._browsers[browser.extension_id]
-        if self.is_open_to(browser.extension_id):  # it has come back meanwhile
-            self._serve(self._listed[browser.extension_id])
+        self._serve_listed()  # it may have come back meanwhile, or another one has waited
 
     def _note(self, problem: ProxyProblem | None) -> None:
         if problem:
