@@ -238,12 +238,16 @@ class Browser(msgspec.Struct):
             return (self.is_live, not self.proxy) > (other.is_live, not other.proxy)
         if (self.started_at, self.is_live) <= (other.started_at, other.is_live):
             return False
-        return self.pid == other.pid or (self.is_live and not other.is_live)
+        return self._is_process_of(other) or (self.is_live and not other.is_live)
 
     def is_successor_of(self, other: Browser) -> bool:
         """Return whether it is the same running browser, whose tabs have kept their ids."""
-        is_same = self.pid == other.pid or self._has_other_way_than(other)
+        is_same = self._is_process_of(other) or self._has_other_way_than(other)
         return is_same and self.is_replacement_of(other)
+
+    def _is_process_of(self, other: Browser) -> bool:
+        """Return whether both are of one process. A proxy says nothing true about browsers at another one."""
+        return (self.proxy, self.pid) == (other.proxy, other.pid)
 
     def _has_other_way_than(self, other: Browser) -> bool:
         """Return whether one of the two is connected through a proxy, which does not know the process."""

@@ -158,9 +158,10 @@ def connect(
     browser_pid: int = 100,
     started_at: float = 1.0,
     now: float = 0.0,
+    proxy: str = "",
 ) -> None:
     """Link a host whose browser says all this, up to the end of the replay."""
-    registry.on_event(HostDiscovered(host, started_at), now)
+    registry.on_event(HostDiscovered(host, started_at, proxy), now)
     registry.on_event(HostLinked(host, host_hello(host, browser_pid)), now)
     announce(registry, host, browser_hello(profile), *announcements, wire.HostReplayed(), now=now)
 

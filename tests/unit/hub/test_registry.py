@@ -214,6 +214,13 @@ def test_a_copied_profile_in_another_browser_process_is_a_browser_of_its_own() -
     assert [host for host, *_ in offered(registry)] == ["h1", "h2"]
 
 
+def test_a_proxy_that_names_the_process_of_a_browser_at_another_one_does_not_take_its_place() -> None:
+    registry = Registry()
+    connect(registry, "h1", *one_page("a"), proxy="https://one.example")
+    connect(registry, "h2", *one_page("a"), proxy="https://two.example", started_at=2.0)
+    assert [host for host, *_ in offered(registry)] == ["h1", "h2"]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
