@@ -100,7 +100,7 @@ class ProxyLinks(BrowserLinks):
 
     async def _finish_discovery(self) -> None:
         until, proxies = trio.current_time() + FIRST_LIST_S, self._proxies
-        await self.changes.wait_until(lambda: all(each.is_listed for each in proxies.values()), until=until)
+        await self.changes.wait_until(lambda: all(each.is_scanned for each in proxies.values()), until=until)
         self.emit_event(DiscoveryFinished())
 
     # ── BrowserLinks ────────────────────────────────────────────────────────────────────────────────────────
@@ -208,6 +208,11 @@ class _Proxy:
         self._scope.cancel()
 
     @property
+    def is_scanned(self) -> bool:
+        """Return whether its first browsers are discovered, or none can be."""
+        return self.is_listed and all(each.is_discovered for each in self._browsers.values())
+
+    @property
     def names(self) -> Iterable[str]:
         """Names of the user's browsers."""
         return [each.name for each in self._listed.values()]
@@ -272,8 +277,8 @@ class _Proxy:
                 extensions = await socket.receive_list()
             while extensions is not None:
                 self._listed = {each.id: each for each in extensions[:MAX_BROWSERS]}
-                self._note(None)
                 self._serve_listed()
+                self._note(None)
                 extensions = await socket.receive_list()
         except ProxyProblem as problem:
             return problem
@@ -310,6 +315,7 @@ class _Browser:
     def __init__(self, proxy: _Proxy, extension_id: str) -> None:
         self.extension_id = extension_id
         self.problem: ProxyProblem | None = None
+        self.is_discovered = False
         self._proxy = proxy
         self._links = proxy.links
         self._native = proxy.links.native
@@ -349,6 +355,8 @@ class _Browser:
     async def _connect(self, nursery: trio.Nursery) -> ProxyProblem | None:
         """Use the browser until it is gone or has a native host; return why it could not be used."""
         self._links.emit_event(HostDiscovered(self._host, time.time(), self._proxy.url))
+        self.is_discovered = True
+        self._links.changes.notify()
         browser = ProxiedBrowser(self._host, self._links, self._native)
         try:
             await browser.open(self._proxy.used, self.extension_id)

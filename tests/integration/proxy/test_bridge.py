@@ -12,7 +12,7 @@ import trio
 
 from bridge.errors import CallError
 from bridge.hub.registry import GRACE_S
-from bridge.hub.transport import HostAnnouncement, HostLost
+from bridge.hub.transport import DiscoveryFinished, HostAnnouncement, HostDiscovered, HostLost
 from bridge.links.browsers.proxy_address import read_address
 from bridge.links.browsers.proxy_credentials import ProxyCredentials, UsedProxy
 from fake_host import PlayedHost
@@ -39,7 +39,7 @@ async def links(node: ProxyNode, short_tmp: Path, nursery: trio.Nursery) -> Watc
 
 
 async def test_a_browser_at_a_proxy_offers_its_tools_and_runs_them(
-    links: WatchedLinks, node: ProxyNode
+    links: WatchedLinks, node: ProxyNode, short_tmp: Path, nursery: trio.Nursery
 ) -> None:
     async with own_extension(node) as extension:
         await links.until(lambda: links.offered == ["getCart"])
@@ -61,6 +61,10 @@ async def test_a_browser_at_a_proxy_offers_its_tools_and_runs_them(
         clients = [client for each in listed if isinstance(each, wire.HostClients) for client in each.clients]
         # The connection itself is no session of a client: `mcpb status` would list its own process.
         assert {each.id for client in clients for each in client.sessions} <= {"s1"}
+        later = WatchedLinks(short_tmp / "run", use_token(node.base))
+        nursery.start_soon(later.run)
+        await later.until(lambda: DiscoveryFinished() in later.events)
+        assert isinstance(later.events[0], HostDiscovered)  # a command waits for the discovered ones alone
     await links.until(lambda: links.hosts == [])
 
 
