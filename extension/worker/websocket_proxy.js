@@ -185,7 +185,7 @@ export class WebSocketProxy {
   /** Connect because a page would be used now, unless an attempt has just ended. */
   nudge() {
     const due = Math.max(this.#triedAt + NUDGE_PAUSE_MS, this.#restsUntil);
-    if (!this.#link) this.#tryWithin(Math.max(0, due - Date.now()));
+    if (!this.#link && !this.#isOpening) this.#tryWithin(Math.max(0, due - Date.now()));
   }
 
   /** Say hello once more, because what it says has changed. */
@@ -373,7 +373,10 @@ export class WebSocketProxy {
     if (this.#due <= due || !this.signIn.has(this.#address)) return;
     clearTimeout(this.#timer);
     this.#due = due;
-    this.#timer = setTimeout(() => void this.connect(), ms);
+    this.#timer = setTimeout(() => {
+      this.#due = Infinity; // also if an attempt is running, which plans the next one
+      void this.connect();
+    }, ms);
   }
 
   /** Have the worker started as long as there is a reason to be connected. */

@@ -207,6 +207,37 @@ def test_a_user_who_disconnects_at_once_starts_no_sign_in(signed_out: ProxiedBro
     assert popup.tab.evaluate(CHANGES) == ["", None, []]
 
 
+NUDGES = """import(chrome.runtime.getURL("worker/websocket_proxy.js")).then(async ({ WebSocketProxy }) => {
+    const [timers, begun, attempt] = [[], Promise.withResolvers(), Promise.withResolvers()];
+    const proxy = new WebSocketProxy({ changed: () => {}, ended: () => {}, hello: async () => ({}) });
+    proxy.signIn.has = () => true;
+    proxy.signIn.token = () => (begun.resolve(), attempt.promise);
+    const { setTimeout } = globalThis;
+    const { now } = Date;
+    globalThis.setTimeout = (run) => timers.push(run);
+    try {
+        const chosen = proxy.choose("https://proxy.example");
+        await begun.promise;
+        proxy.nudge();
+        Date.now = () => now() + 60_000;
+        for (const run of timers.splice(0)) run(); // while the attempt still runs
+        attempt.reject(new Error("no storage"));
+        await chosen;
+        return timers.length;
+    } finally {
+        Object.assign(globalThis, { setTimeout });
+        Object.assign(Date, { now });
+        await proxy.disconnect();
+    }
+})"""
+
+
+def test_a_page_that_is_shown_during_an_attempt_does_not_end_the_attempts(
+    signed_out: ProxiedBrowser, popup: Popup
+) -> None:
+    assert popup.tab.evaluate(NUDGES) == 1
+
+
 POLICY = """((managed) => import(chrome.runtime.getURL("worker/websocket_proxy.js")).then(async (module) => {
     chrome.storage.managed.get = async () => managed;
     const proxy = new module.WebSocketProxy({ changed: () => {}, ended: () => {} });
@@ -239,7 +270,7 @@ def test_a_code_that_is_approved_too_late_has_expired_and_the_next_one_connects(
     proxy.advance_clock(CODE_S + 1)
     popup.until_step("The code was not approved in time. Connect again for a new one.")
     popup.press("Connect")
-    proxy.command("approve", popup.until_code())
+    proxy.command("approve", popup.until_code(), "--yes")
     proxy.until_connected()
 
 
@@ -256,7 +287,7 @@ def test_a_sign_in_that_is_revoked_ends_within_a_second_and_the_popup_asks_for_a
     assert (closed["code"], closed["reason"]) == (1008, "Invalid token: revoked")
     assert seconds_between(revoked, closed) < SOON_S
     popup.press("Connect")
-    proxy.command("approve", popup.until_code())
+    proxy.command("approve", popup.until_code(), "--yes")
     proxy.until_connected()
 
 
