@@ -18,8 +18,8 @@ class NativeProfiles:
         native.set_listener(self._on_event)
 
     def has(self, profile: str) -> bool:
-        """Return whether the browser with this profile is connected."""
-        return profile in self._profiles.values()
+        """Return whether the browser with this profile is connected; empty: it is not known."""
+        return bool(profile) and profile in self._profiles.values()
 
     @property
     def are_known(self) -> bool:

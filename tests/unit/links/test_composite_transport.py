@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from bridge.errors import CallError
 from bridge.hub.registry import GRACE_S, Registry
 from bridge.hub.transport import (
@@ -16,6 +18,7 @@ from bridge.hub.transport import (
 )
 from bridge.links.browsers.composite_transport import CompositeTransport
 from bridge.links.browsers.link_problem import LinkProblem
+from bridge.links.browsers.native_profiles import NativeProfiles
 from fake_transport import PlayedTransport, browser_hello, host_hello, one_page
 from native_host.protocol import wire
 from native_host.protocol.wire import Code
@@ -68,6 +71,17 @@ def test_a_request_to_a_lost_host_fails_and_has_reached_nothing() -> None:
     (error,) = answers
     assert isinstance(error, CallError)
     assert (error.code, error.handed, native.asked) == (Code.GONE, False, [])
+
+
+def test_a_host_of_another_extension_is_no_reason_to_leave_a_browser_out() -> None:
+    native = Way()
+    profiles = NativeProfiles(native)
+    native.say(HostDiscovered("h1", 1.0))
+    channel = msgspec.structs.replace(
+        browser_hello("p1"), capabilities=wire.Capabilities(tools=[msgspec.Raw(b"{}")])
+    )
+    native.say(HostAnnouncement("h1", "browser/hello", channel))
+    assert (profiles.has("p1"), profiles.has("")) == (False, False)  # a proxied one is unknown at first
 
 
 def test_discovery_has_finished_when_it_has_everywhere() -> None:
