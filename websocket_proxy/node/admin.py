@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,6 +188,11 @@ async def _respond(line: bytes, handle: Handle) -> bytes:
         return msgspec.json.encode(_Response(error=str(error)))
     except UNDECODABLE:
         text = "The node does not know this command: it has another version. Restart `mcpb proxy serve`."
+        return msgspec.json.encode(_Response(error=text))
+    except Exception as error:  # noqa: BLE001  (logged, without its text, which may quote a token)
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("A command failed: unexpected %s\n%s", type(error).__name__, trace)
+        text = f"The node could not do this ({type(error).__name__}): its log has the details."
         return msgspec.json.encode(_Response(error=text))
 
 

@@ -55,6 +55,20 @@ async def test_a_command_gets_the_response_of_the_running_node(short_tmp: Path) 
         await client.ask(admin.ListSessions(), list[admin.SignedIn])
 
 
+async def test_a_command_that_fails_does_not_end_the_node(
+    short_tmp: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_: admin.Request) -> admin.Result:
+        raise KeyError("extension")
+
+    client = NodeClient(short_tmp)
+    async with serving(short_tmp, fail):
+        for _ in range(2):
+            with pytest.raises(AdminError, match=r"KeyError.*log"):
+                await client.ask(admin.ListSessions(), list[admin.SignedIn])
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+
+
 async def test_of_several_nodes_the_one_that_knows_the_code_responds(short_tmp: Path) -> None:
     async def reject(_: admin.Request) -> admin.Result:
         raise AdminError("no home issuer")
