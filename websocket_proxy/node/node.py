@@ -145,7 +145,9 @@ class Node:
                 self._closed.unpark_all()
 
     def check_room(self, address: str) -> None:
-        """Check that there is room for a WebSocket of this address. Raises RequestRejected (429 or 503)."""
+        """Check that a WebSocket of this address could be opened now. Raises RequestRejected (429 or 503)."""
+        if self.is_draining:
+            raise shutting_down()
         self._counts.check(address)
 
     def _accept(
@@ -155,8 +157,6 @@ class Node:
         if direct_user and (role is not Role.EXTENSION or not origin or request.peer.kind is not Kind.OURS):
             text = "this port is for extensions in browsers of the user who runs the proxy"
             raise RequestRejected(HTTPStatus.FORBIDDEN, text)
-        if self.is_draining:
-            raise shutting_down()
         self.check_room(address)
         now_s = trio.current_time()
         if role is Role.CLIENT:

@@ -78,6 +78,7 @@ async def test_under_load_running_requests_finish_and_no_response_comes_twice(mc
                 assert response.status_code == 503
                 assert int(response.headers["Retry-After"]) > 0
             async with httpx2.AsyncClient(timeout=SOON_S, trust_env=False) as http:
+                assert (await http.get(f"{node.base.replace('ws', 'http', 1)}/extension")).status_code == 503
                 assert (await http.get(f"{node.admin_url}/ready")).status_code == 503
                 assert (await http.get(f"{node.admin_url}/health")).status_code == 200
             await client.send(id="late", method="getTabs")
