@@ -140,10 +140,17 @@ def approve(*, code: str, deny: bool, yes: bool) -> None:
         raise click.UsageError("--deny cannot be combined with --yes")
     found = _ask(FindSignIn(code), WaitingSignIn)
     click.echo(_describe_waiting(found))
-    if not (deny or yes) and sys.stdin.isatty():
-        click.confirm("Approve?", abort=True)
+    if not (deny or yes):
+        _confirm_approval()
     _ask(DecideSignIn(code, not deny), WaitingSignIn)
     click.echo("Denied." if deny else "Approved: it signs in within a few seconds.")
+
+
+def _confirm_approval() -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("stdin is not a terminal: pass --yes to approve, or --deny.")
+    if not click.confirm("Approve?"):
+        raise click.ClickException("Not approved. The code is still open; to reject it, pass --deny.")
 
 
 def _describe_waiting(found: WaitingSignIn) -> str:

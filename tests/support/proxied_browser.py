@@ -121,7 +121,7 @@ class ProxiedBrowser:
         with self.popup() as popup:
             popup.leave()
             popup.choose(self.proxy.url)
-            self.proxy.command("approve", popup.until_code())
+            self.proxy.command("approve", popup.until_code(), "--yes")
 
     def stop_worker(self) -> None:
         """Stop the service worker while it is connected. One that the browser is just starting may go on."""

@@ -87,7 +87,7 @@ class ServedProxy:
     def approve(self, code: str) -> str:
         """What `mcpb proxy approve`, as a process, prints."""
         run = subprocess.run(
-            [*MCPB, "proxy", "approve", code],
+            [*MCPB, "proxy", "approve", code, "--yes"],
             env={**os.environ, "MCPB_HOME": str(self._home)},
             stdin=subprocess.DEVNULL,
             capture_output=True,

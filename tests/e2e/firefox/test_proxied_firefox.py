@@ -32,7 +32,7 @@ async def sign_in(firefox: Firefox, node: ProxyNode) -> None:
     await popup.evaluate(f"({entered}, document.getElementById('proxy-button').click(), 0)")
     command = "document.getElementById('proxy-command').textContent"
     code = (await popup.wait_until(command)).removeprefix("mcpb proxy approve ")
-    await run_in_thread("approve", code)
+    await run_in_thread("approve", code, "--yes")
     await node.until_event("opened")
     await popup.close()
 

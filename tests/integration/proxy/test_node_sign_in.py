@@ -56,7 +56,9 @@ async def test_a_browser_and_a_client_sign_in_meet_and_are_revoked(mcpb_home: Pa
         resource = (await http.get("/.well-known/oauth-protected-resource")).json()
         assert resource["authorization_servers"] == [node.base.replace("ws", "http", 1)]
         of_browser, of_client = await begin(http, "extension"), await begin(http, "client")
-        said = await trio.to_thread.run_sync(run_command, "approve", of_browser["user_code"])
+        rejected = await run_in_thread("approve", of_browser["user_code"], check=False)
+        assert "--yes" in rejected  # nothing is approved without a question
+        said = await trio.to_thread.run_sync(run_command, "approve", of_browser["user_code"], "--yes")
         assert "the browser extension Chrome on a laptop at 127.0.0.1 wants to sign in" in said
         await approve(mcpb_home, of_client["user_code"])
         browser, program = [
